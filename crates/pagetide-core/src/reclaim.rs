@@ -1,26 +1,25 @@
 //! One reclaim pass: turns folios into free frames.
 //!
-//! **Problem.** Victims are chosen under the lruvec's lock, but taken without it.
-//!
-//! **Idea.** A pass is a state machine. [`Lruvec::reclaim`], under the lock, settles a batch and
-//! isolates the next. In between, without the lock, the world tries each victim and records a
+//! **Problem.** Core chooses victims, but only the world knows which pages are in use. **Idea.** A
+//! pass is a state machine. The caller keeps the lruvec locked from [`Lruvec::isolate`] to
+//! [`Lruvec::settle`]. In between, the world tries each victim and records a
 //! [`Verdict`](crate::lru::Verdict).
 //!
 //! ```text
 //!   ReclaimPass::new
-//!        |            +---------------------------------------------+
-//!        v            v                                             |
-//!   lruvec.reclaim(pass, batch) -> TryEvict    world: claim each victim, set its verdict,
-//!        |                                     after first publishing batch.settled
-//!        +-> Look                              world: read and clear young bits, then again
-//!        +-> WalkTables                        world: report young pages, then reclaim again
-//!        +-> Done                              world: publish batch.settled, read pass.scan
+//!        |         .--------------------------------------------------------------.
+//!        v         v                                                              |
+//!   lruvec.isolate(pass, batch) -> TryEvict    world: claim each victim --. settle, publish
+//!        |                  or --> Look        world: take the young bits -' batch.settled
+//!        |
+//!        +-> WalkTables                        world: report young pages, then isolate again
+//!        +-> Done                              world: read pass.scan
 //! ```
 //!
-//! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.
-//! On a node that demotes, the world first tries to move the victim, which then settles without a
-//! shadow. Every pass ends: priorities only fall, batches per priority are finite, at most one
-//! round is forced.
+//! **Data and invariants.** A claimed page word stays locked until published, for one batch at
+//! most. On a node that demotes, the world first looks for a frame below, and the victim settles
+//! without a shadow. Every pass ends: priorities only fall, batches per priority are finite, at
+//! most one round is forced.
 //!
 //! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.
 
@@ -110,27 +109,31 @@ impl ReclaimPass {
 }
 
 impl Lruvec {
-    /// Runs one step: settles the verdicts, then isolates at most one policy batch.
+    /// Takes at most one policy batch of victims off the lists.
     ///
     /// After [`Step::Done`], every call returns it again.
     #[inline]
-    pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
-        batch.settled.clear();
-        self.reclaim_more(pass, batch)
+    pub fn isolate(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
+        let ReclaimPass { scan, cursor, stage, .. } = pass;
+        let (policy, mut cx) = self.parts();
+        policy.isolate(&mut cx, scan, cursor, stage, batch)
     }
 
-    /// Same as [`Lruvec::reclaim`], but keeps settled victims.
+    /// Applies the verdicts on the isolated victims. The world publishes [`ReclaimBatch::settled`].
     #[inline]
-    pub(crate) fn reclaim_more(
-        &mut self,
-        pass: &mut ReclaimPass,
-        batch: &mut ReclaimBatch,
-    ) -> Step {
+    pub fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
+        batch.settled.clear();
+        self.settle_more(pass, batch);
+    }
+
+    /// Same as [`Lruvec::settle`], but keeps settled victims that are not published yet.
+    #[inline]
+    pub(crate) fn settle_more(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
         if !batch.around.is_empty() {
             self.report_around(&mut batch.around);
         }
         let ReclaimPass { scan, cursor, stage, .. } = pass;
         let (policy, mut cx) = self.parts();
-        policy.step(&mut cx, scan, cursor, stage, batch)
+        policy.settle(&mut cx, scan, cursor, stage, batch);
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   fast try     node 0 above LOW? --no--> node 1 above LOW? --no--> ...
 //!   slow path    wake background --> the last node, by all attempts --> ... --> node 0
+//!   page fault   the slow path --no--> write back, or wait for others --> again
 //! ```
 //!
 //! The slow path starts at the slowest node, where a frame costs a cold page. [`SlowPath`] orders
@@ -66,5 +67,30 @@ fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
             }
             Attempt::GiveUp => return None,
         };
+    }
+}
+
+/// Calls `fill`, with write-back and waits in between, until `fill` has a frame. Returns `None`
+/// after `nr_failures_max` consecutive write-backs of which each wrote nothing and failed.
+///
+/// `fill` returns `None` without a frame. `write_back` returns the pages written, and the pages
+/// that could not be written. `wait` lets other threads end their writes.
+pub fn wait_for_room<T>(
+    nr_failures_max: u64,
+    mut fill: impl FnMut() -> Option<T>,
+    mut write_back: impl FnMut() -> (u64, u64),
+    mut wait: impl FnMut(),
+) -> Option<T> {
+    let mut nr_failures = 0;
+    loop {
+        if let Some(filled) = fill() {
+            return Some(filled);
+        }
+        match write_back() {
+            (1.., _) => nr_failures = 0,
+            (0, 0) => wait(),
+            _ if nr_failures < nr_failures_max => nr_failures += 1,
+            _ => return None,
+        }
     }
 }

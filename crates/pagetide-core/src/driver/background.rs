@@ -7,10 +7,12 @@
 //! ```
 //!
 //! Slower nodes come first, because victims move there. [`reclaim_in_background`] makes all passes
-//! at once, [`BackgroundThread`] makes them in steps.
+//! at once. [`BackgroundThread`] makes them in steps, in worlds of one thread with virtual time:
+//! victims are isolated at the start of a step, and tried at its end.
 
-use super::pass::{end, prepare, reclaim, step};
-use super::{Driven, DrivenPass, FIRST, Woken};
+use super::pass::{end, prepare, reclaim, settle};
+use super::victims::publish;
+use super::{Driven, DrivenPass, FIRST, Woken, tables};
 use crate::group::NodePass;
 use crate::ids::NodeId;
 use crate::lru::{RECLAIM_BATCH, ReclaimBatch, ReclaimKind};
@@ -112,7 +114,13 @@ impl BackgroundThread {
             State::InPass(pass, last) => (pass, last),
         };
         let nr_before = pass.scan().scanned;
-        let next = step(world, FIRST, &mut pass, last, batch);
+        match last {
+            Some(Step::WalkTables) => tables::walk(world, FIRST, &pass),
+            Some(last) => settle(world, FIRST, &mut pass, last, batch),
+            None => {}
+        }
+        publish(world, batch);
+        let next = world.lists(FIRST).isolate(&mut pass, batch);
         if next == Step::Done {
             end(world, FIRST, pass.scan());
         }

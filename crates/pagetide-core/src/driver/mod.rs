@@ -14,25 +14,26 @@
 //!   allocation        above LOW, fastest first --none--> wake background
 //!   (alloc.rs)                  --> slowest node first: take, reclaim, drain, take the rest
 //!
-//!   pass              lists, lent:  isolate --> [ victims ]     lists not lent:
-//!   (pass.rs)               ^                        |            try each victim  (victims.rs)
-//!                           |                        v            look beside it   (tables.rs)
-//!                       settle <--- verdicts --- the world        walk touched leaves
-//!                           |
-//!                           '--> publish words in victim order, then free the frames
+//!   pass              lists locked:    isolate --> try each victim --> settle      (victims.rs)
+//!   (pass.rs)                                      look beside it                  (tables.rs)
+//!                     lists unlocked:  publish words in victim order, then free the frames
+//!                                      walk touched leaves
 //!
 //!   background        slower nodes first, until the target is met or a pass frees nothing
 //!   (background.rs)
 //!   groups            charge --full--> pass below that limit --> charge   (groups.rs)
 //!   armed page        judged --> moved to the fastest node --> listed     (moving.rs)
+//!   shrink            reclaim --> free frames out of service, until small enough   (resizing.rs)
 //! ```
 //!
 //! # The contract
 //!
 //! Nodes are numbered from 0, the fastest. Frames are numbered across all nodes, in base pages. The
 //! driver uses each trait value from one thread at a time, but a world may have many. Each call
-//! releases its locks before it returns. Lists are lent to closures that do not wait, do I/O or
-//! make other calls. Victims are claimed, moved and published while no lists are lent.
+//! releases its locks before it returns, except [`DrivenPass::lock_lists`]. Lists are lent to
+//! closures that do not wait, do I/O or make other calls. Victims are claimed with the lists
+//! locked, by calls that do not wait for a page or a store, and moved and published with the lists
+//! unlocked.
 //!
 //! The world may refuse a victim. A wrong request may waste memory, never corrupt it.
 //!
@@ -50,20 +51,22 @@ mod background;
 mod groups;
 mod moving;
 mod pass;
+mod resizing;
 mod tables;
 mod victims;
 
 #[cfg(test)]
 mod tests;
 
-pub use alloc::{alloc_briefly, alloc_slowly, take_above_low};
+pub use alloc::{alloc_briefly, alloc_slowly, take_above_low, wait_for_room};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
 pub use groups::{charge_group, reclaim_from_group, shrink_group};
 pub use moving::{MovesPages, Tiered, judge_fault, list_moved, promote};
 pub use pass::{
     command_lru_gen, describe_lru_gen, reclaim, reclaim_directly, reclaim_for_page,
-    reclaim_on_demand,
+    reclaim_for_runs, reclaim_on_demand,
 };
+pub use resizing::{Resizes, shrink_node};
 
 use crate::folio::Flags;
 use crate::group::NodeLists;
@@ -149,17 +152,25 @@ pub enum Woken {
 
 /// A memory during a pass over one node.
 ///
-/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest.
+/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest, with the lists locked.
 /// [`release`](DrivenPass::release) and [`demote`](DrivenPass::demote) act on the youngest,
 /// [`evict`](DrivenPass::evict) and [`list_demoted`](DrivenPass::list_demoted) end the oldest.
 pub trait DrivenPass {
-    /// Lends the node's lists.
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T;
+    /// Locks the node's lists. Does nothing in a world with one thread.
+    fn lock_lists(&mut self, node: NodeId) {
+        let _ = node;
+    }
+
+    /// Returns the node's lists, which are locked.
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists;
+
+    /// Unlocks the lists.
+    fn unlock_lists(&mut self) {}
 
     /// Returns the flags of an isolated folio.
     fn flags(&self, frame: FrameId) -> Flags;
 
-    /// Prefetches the page words of the next victims.
+    /// Prefetches the page words and frames of the next victims.
     fn fetch(&self, victims: &[Victim]) {
         let _ = victims;
     }
@@ -177,13 +188,14 @@ pub trait DrivenPass {
     /// Unlocks the youngest claim's word, unchanged.
     fn release(&mut self);
 
-    /// Moves the youngest claim's page to a slower node, without reclaim. Returns true if moved.
+    /// Takes a frame of a slower node for the youngest claim's page, without reclaim. Returns true
+    /// if there is one. The world moves the page now, or later in [`DrivenPass::list_demoted`].
     fn demote(&mut self, node: NodeId) -> bool;
 
     /// Ends the oldest claim: stores the shadow and unlocks the word.
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>);
 
-    /// Ends the oldest claim, of a demoted page that left `frame`: lists the new folio.
+    /// Ends the oldest claim, of a demoted page that leaves `frame`: lists the new folio.
     fn list_demoted(&mut self, frame: FrameId);
 
     /// Frees frames, each to its node.

@@ -6,13 +6,11 @@
 //!   listed     on its new node's lists --> armed, if core wants its latency
 //! ```
 //!
-//! The moving page is locked, or the world has one thread. A reclaim pass that isolated the folio
-//! decides instead.
+//! The moving page is locked, or the world has one thread.
 
 use super::background::wake_background;
 use super::{Driven, FIRST};
 use crate::folio::{Flags, Folio};
-use crate::group::NodeLists;
 use crate::ids::{FrameId, NodeId};
 use crate::page_alloc::WatermarkLevel;
 use crate::tiering::{Headroom, HintFaultAction, Migration, Promotion};
@@ -43,9 +41,6 @@ pub trait Tiered: Driven {
 pub trait MovesPages<Page>: Tiered {
     /// Returns the page's frame, if resident.
     fn frame_of(&self, page: &Page) -> Option<FrameId>;
-
-    /// Frees an unused frame.
-    fn give_back(&mut self, frame: Self::Frame);
 
     /// Moves the page with its state, and frees the old frame. The new folio is bound as by a table
     /// access, and unlisted.
@@ -81,10 +76,7 @@ pub fn promote<Page, W: MovesPages<Page>>(world: &mut W, page: &mut Page, frame:
         return;
     }
     let Some(target) = world.take(FIRST, Some(WatermarkLevel::High)) else { return };
-    let withdraw = |lists: &mut NodeLists| lists.whole_mut().withdraw(frame);
-    if !world.lend_lists(world.node_with(frame), withdraw) {
-        return world.give_back(target);
-    }
+    world.lend_lists(world.node_with(frame), |lists| lists.whole_mut().withdraw(frame));
     world.move_up(page, target);
     list_moved(world, page, Migration::Promotion);
     if world.makes_room_early() && world.room().is_short() {

@@ -1,9 +1,9 @@
 //! Runs reclaim passes.
 //!
 //! ```text
-//!   lists, lent: settle, isolate --> publish the settled victims --> run the step --------.
-//!        ^                                                                                |
-//!        '--------------------------------------------------------------------------------'
+//!   lists locked: isolate, try, settle --> unlocked: publish the victims, walk tables ---.
+//!        ^                                                                              |
+//!        '------------------------------------------------------------------------------'
 //! ```
 
 use super::{Driven, DrivenPass, FIRST, tables, victims};
@@ -19,9 +19,13 @@ use ::alloc::string::String;
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
     world.in_pass(node, |world, batch| {
-        let mut next = None;
-        while next != Some(Step::Done) && (next != Some(Step::WalkTables) || world.may_walk()) {
-            next = Some(step(world, node, pass, next, batch));
+        loop {
+            match evict_batch(world, node, pass, batch) {
+                Step::Done => break,
+                Step::WalkTables if !world.may_walk() => break,
+                Step::WalkTables => tables::walk(world, node, pass),
+                Step::TryEvict | Step::Look => {}
+            }
         }
     });
     end(world, node, pass.scan());
@@ -34,23 +38,41 @@ pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
     }
 }
 
+/// Isolates, tries and settles victims with the lists locked, then publishes them.
 #[inline]
-pub(super) fn step<P: DrivenPass>(
+fn evict_batch<P: DrivenPass>(
     world: &mut P,
     node: NodeId,
     pass: &mut NodePass,
-    last: Option<Step>,
     batch: &mut ReclaimBatch,
 ) -> Step {
-    match last {
-        None | Some(Step::Done) => {}
-        Some(Step::TryEvict) => victims::try_victims(world, node, pass, batch),
-        Some(Step::Look) => victims::look_at_victims(world, batch),
-        Some(Step::WalkTables) => tables::walk(world, node, pass),
+    world.lock_lists(node);
+    let step = world.lists(node).isolate(pass, batch);
+    settle(world, node, pass, step, batch);
+    // A victim may be tried once more. Other threads must not find it off the lists.
+    while batch.has_victims() {
+        settle(world, node, pass, Step::TryEvict, batch);
     }
-    let next = world.lend_lists(node, |lists| lists.reclaim(pass, batch));
+    world.unlock_lists();
     victims::publish(world, batch);
-    next
+    step
+}
+
+/// Tries and settles the victims of a step. The lists are locked.
+#[inline]
+pub(super) fn settle<P: DrivenPass>(
+    world: &mut P,
+    node: NodeId,
+    pass: &mut NodePass,
+    step: Step,
+    batch: &mut ReclaimBatch,
+) {
+    match step {
+        Step::TryEvict => victims::try_victims(world, node, pass, batch),
+        Step::Look => victims::look_at_victims(world, batch),
+        Step::WalkTables | Step::Done => return,
+    }
+    world.lists(node).settle(pass, batch);
 }
 
 #[inline]
@@ -87,6 +109,17 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     pass.scan().reclaimed
 }
 
+/// Frees at least `target` frames for runs of frames if possible. Returns the number.
+pub fn reclaim_for_runs<W: Driven>(world: &mut W, target: u64) -> u64 {
+    // Frames kept on per-CPU lists leave holes.
+    world.set_reclaim_active(FIRST, true);
+    world.count_pass(ReclaimKind::Background);
+    let mut pass = world.lend_current(FIRST, |lists| NodePass::background(lists, target));
+    reclaim(world, FIRST, &mut pass);
+    world.set_reclaim_active(FIRST, false);
+    pass.scan().reclaimed
+}
+
 /// Executes `lru_gen` commands up to the first failure. Returns the pages evicted.
 ///
 /// # Errors
@@ -120,6 +153,6 @@ pub fn describe_lru_gen<W: Driven>(
 }
 
 /// Includes the unreported accesses of other CPUs.
-fn drain_all_logs<W: Driven>(world: &mut W) {
+pub(super) fn drain_all_logs<W: Driven>(world: &mut W) {
     (0..world.nr_nodes()).for_each(|nth| world.drain_logs(NodeId(nth)));
 }

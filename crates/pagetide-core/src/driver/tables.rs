@@ -8,7 +8,7 @@
 //! Reads need no lists. A leaf touched during a walk is left to the next walk.
 
 use super::{DrivenPass, LeafRead};
-use crate::group::NodePass;
+use crate::group::{NodeLists, NodePass};
 use crate::ids::{NodeId, PageId};
 use crate::lru::page_table::{LeafId, YoungPages, pages_around};
 use ::alloc::vec::Vec;
@@ -29,7 +29,7 @@ pub(super) fn look_around<P: DrivenPass>(
 }
 
 pub(super) fn walk<P: DrivenPass>(world: &mut P, node: NodeId, pass: &NodePass) {
-    let Some(mut walk) = world.lend_lists(node, |lists| lists.start_walk(pass)) else { return };
+    let Some(mut walk) = with_lists(world, node, |lists| lists.start_walk(pass)) else { return };
     let mut touched = Vec::new();
     world.collect_touched(&mut touched);
     for leaf in touched {
@@ -40,8 +40,19 @@ pub(super) fn walk<P: DrivenPass>(world: &mut P, node: NodeId, pass: &NodePass) 
             }
         }
         if walk.is_full() {
-            world.lend_lists(node, |lists| lists.report_walk(pass, &mut walk));
+            with_lists(world, node, |lists| lists.report_walk(pass, &mut walk));
         }
     }
-    world.lend_lists(node, |lists| lists.report_walk(pass, &mut walk));
+    with_lists(world, node, |lists| lists.report_walk(pass, &mut walk));
+}
+
+fn with_lists<P: DrivenPass, T>(
+    world: &mut P,
+    node: NodeId,
+    use_lists: impl FnOnce(&mut NodeLists) -> T,
+) -> T {
+    world.lock_lists(node);
+    let done = use_lists(world.lists(node));
+    world.unlock_lists();
+    done
 }

@@ -8,8 +8,9 @@
 //!
 //! Mapped folios are claimed first, to test the young bit.
 //!
-//! Claims last until core has settled the batch. Words are published in victim order before frames
-//! are freed, so that no word names a free frame.
+//! The node's lists are locked, so that no other thread sees a victim off the lists. Claims last
+//! until the lists are unlocked and the words are published, in victim order. Frames are freed
+//! after all words, so that no word names a free frame.
 
 use super::{DrivenPass, tables};
 use crate::folio::Flags;
@@ -107,7 +108,7 @@ pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimB
 }
 
 #[inline]
-pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
+pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
     if batch.settled.is_empty() {
         return;
     }
@@ -115,8 +116,8 @@ pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
         match *settled {
             Settled::Evicted { page, frame, shadow } => world.evict(page, frame, shadow),
             Settled::Demoted { frame, .. } => world.list_demoted(frame),
-            Settled::Orphan { .. } => {}
         }
     }
     world.free(batch.settled.iter().map(Settled::frame));
+    batch.settled.clear();
 }

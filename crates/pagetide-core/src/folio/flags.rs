@@ -32,12 +32,11 @@ impl Flags {
     pub const EXEC: Flags = Flags(1 << 16);
     /// On a list of the lruvec.
     pub const ON_LIST: Flags = Flags(1 << 17);
-    /// Off the lists, owned by a reclaim pass until settled.
+    /// Off the lists, owned by a reclaim pass until settled. Seen by the holder of the lists' lock
+    /// only, except in virtual time.
     pub const ISOLATED: Flags = Flags(1 << 18);
     /// In an access log, to be listed.
     pub const PENDING: Flags = Flags(1 << 19);
-    /// The page was dropped while isolated. The pass frees the frame.
-    pub const ORPHAN: Flags = Flags(1 << 20);
     /// Marker: starts the next readahead.
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Read ahead, not accessed since.
@@ -145,7 +144,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 19] = [
+        const NAMES: [(&str, Flags); 18] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -158,7 +157,6 @@ impl fmt::Debug for Flags {
             ("on-list", Flags::ON_LIST),
             ("isolated", Flags::ISOLATED),
             ("pending", Flags::PENDING),
-            ("orphan", Flags::ORPHAN),
             ("readahead", Flags::READAHEAD),
             ("prefetched", Flags::PREFETCHED),
             ("streamed", Flags::STREAMED),

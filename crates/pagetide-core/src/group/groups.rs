@@ -23,14 +23,15 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
 use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{
-    AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId,
-    PolicyChoice, ShadowEntry,
+    AccessLog, AccessPath, AccessRule, Logged, LruConfig, Lruvec, LruvecId, PolicyChoice,
+    ShadowEntry,
 };
 use crate::units::Millis;
 use crate::vmstat::VmStat;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter;
 
 /// Order of groups in global reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -220,16 +221,25 @@ impl Groups {
         }
     }
 
-    /// Applies an access log to the owners' lruvecs.
+    /// Applies an access log to the owners' lruvecs, with one dispatch for each run of entries of a
+    /// group.
     pub fn drain(&mut self, log: &mut AccessLog) {
-        for entry in log.drain() {
+        let folios = Arc::clone(&self.folios);
+        let group_of = |entry| {
             let (Logged::Add(frame) | Logged::Touch(frame) | Logged::Rotate(frame)) = entry;
-            let group = self.folios[frame].group();
-            // The group of a stale entry may be gone.
-            if let Some(member) = self.find_mut(group) {
-                member.lruvec.apply_entries([entry]);
-                self.propagate_counts(group);
+            folios[frame].group()
+        };
+        let mut entries = log.drain().peekable();
+        while let Some(first) = entries.next() {
+            let group = group_of(first);
+            let more = iter::from_fn(|| entries.next_if(|entry| group_of(*entry) == group));
+            let run = iter::once(first).chain(more);
+            // The group of stale entries may be gone.
+            match self.find_mut(group) {
+                Some(member) => member.lruvec.apply_entries(run),
+                None => run.for_each(drop),
             }
+            self.propagate_counts(group);
         }
     }
 
@@ -280,14 +290,11 @@ impl Groups {
         self.tree.subtree(top).map(|group| self.member(group).lruvec.nr_folios()).sum()
     }
 
-    /// Drops a page without a shadow. Uncharged when its frame is freed.
-    pub fn discard(&mut self, frame: FrameId) -> Discarded {
+    /// Drops and uncharges a page without a shadow.
+    pub fn discard(&mut self, frame: FrameId) {
         let group = self.folios[frame].group();
-        let discarded = self.member_mut(group).lruvec.discard(frame);
-        if discarded == Discarded::Freed {
-            self.uncharge(group);
-        }
-        discarded
+        self.member_mut(group).lruvec.discard(frame);
+        self.uncharge(group);
     }
 
     /// Reports folios found young through a page table.

@@ -17,7 +17,7 @@ use crate::folio::Folios;
 use crate::ids::{FrameId, GroupId};
 use crate::lru::lru_gen::Detail;
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, GenCommand, GenCommandError, LruConfig, Lruvec, PolicyChoice,
+    AccessLog, AccessPath, GenCommand, GenCommandError, LruConfig, Lruvec, PolicyChoice,
     ReclaimBatch, ReclaimKind, Scan, ShadowEntry, TableWalk,
 };
 use crate::reclaim::{ReclaimPass, Step};
@@ -145,7 +145,7 @@ impl NodeLists {
     }
 
     /// Drops a page: [`Lruvec::discard`], [`Groups::discard`].
-    pub fn discard(&mut self, frame: FrameId) -> Discarded {
+    pub fn discard(&mut self, frame: FrameId) {
         either!(NodeLists, self, lists => lists.discard(frame))
     }
 
@@ -165,15 +165,31 @@ impl NodeLists {
         }
     }
 
-    /// Calls [`Lruvec::reclaim`] or [`Groups::reclaim`].
+    /// Calls [`Lruvec::isolate`] or [`Groups::isolate`].
     ///
     /// # Panics
     /// If the pass is for lists of another kind.
     #[inline]
-    pub fn reclaim(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
+    pub fn isolate(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
         match (self, pass) {
-            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.reclaim(pass, batch),
-            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.reclaim(pass, batch),
+            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.isolate(pass, batch),
+            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.isolate(pass, batch),
+            _ => unreachable!("a pass for other lists"),
+        }
+    }
+
+    /// Settles as [`Lruvec::settle`] or [`Groups::settle`], but keeps settled victims that are not
+    /// published yet.
+    ///
+    /// # Panics
+    /// As [`NodeLists::isolate`].
+    #[inline]
+    pub fn settle(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) {
+        match (self, pass) {
+            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.settle_more(pass, batch),
+            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => {
+                groups.settle_more(pass, batch)
+            }
             _ => unreachable!("a pass for other lists"),
         }
     }
@@ -181,7 +197,7 @@ impl NodeLists {
     /// Starts a requested walk, if still needed.
     ///
     /// # Panics
-    /// As [`NodeLists::reclaim`].
+    /// As [`NodeLists::isolate`].
     pub fn start_walk(&mut self, pass: &NodePass) -> Option<TableWalk> {
         match (self, pass) {
             (NodeLists::Whole(lruvec), NodePass::Whole(_)) => Some(lruvec.start_walk()),
@@ -193,7 +209,7 @@ impl NodeLists {
     /// Applies the findings of a walk.
     ///
     /// # Panics
-    /// As [`NodeLists::reclaim`].
+    /// As [`NodeLists::isolate`].
     pub fn report_walk(&mut self, pass: &NodePass, walk: &mut TableWalk) {
         match (self, pass) {
             (NodeLists::Whole(lruvec), NodePass::Whole(_)) => lruvec.report_walk(walk),

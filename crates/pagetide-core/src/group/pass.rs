@@ -40,8 +40,8 @@ use super::rotation::Visit;
 use crate::ids::GroupId;
 use crate::lru::refault_distance::{CauseClock, HierarchyCounts, NonresidentAge};
 use crate::lru::{
-    GenCommand, GenCommandError, GroupScan, LruvecId, ReclaimBatch, ReclaimKind, Scan, Settled,
-    TableWalk,
+    GenCommand, GenCommandError, GroupScan, Lruvec, LruvecId, ReclaimBatch, ReclaimKind, Scan,
+    Settled, TableWalk,
 };
 use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;
@@ -206,9 +206,8 @@ impl GroupPass {
 }
 
 impl Groups {
-    /// Runs one step, like [`reclaim`](crate::lru::Lruvec::reclaim). Settled pages are uncharged.
-    pub fn reclaim(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
-        batch.settled.clear();
+    /// Isolates victims, as [`Lruvec::isolate`].
+    pub fn isolate(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
         while !pass.is_over {
             if !self.tree().exists(pass.cause) {
                 // The removed cause lost its last page.
@@ -216,11 +215,8 @@ impl Groups {
                 break;
             }
             if let Some(mut visiting) = pass.visiting.take() {
-                let step = self.visit(pass, &mut visiting, batch);
-                let Scan { priority, .. } = pass.scan;
-                let group =
-                    GroupScan { is_global: pass.scan.group.is_global, ..Default::default() };
-                pass.scan = Scan { priority, group, ..visiting.pass.scan };
+                let isolate = |lruvec: &mut Lruvec, visit: &mut _| lruvec.isolate(visit, batch);
+                let step = self.visit(pass, &mut visiting, isolate).unwrap_or(Step::Done);
                 if step != Step::Done {
                     pass.visiting = Some(visiting);
                     return step;
@@ -248,12 +244,34 @@ impl Groups {
         self.propagate_counts(group);
     }
 
-    fn visit(
+    /// Settles the victims, as [`Lruvec::settle`]. Evicted pages are uncharged.
+    pub fn settle(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) {
+        batch.settled.clear();
+        self.settle_more(pass, batch);
+    }
+
+    pub(super) fn settle_more(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) {
+        let Some(mut visiting) = pass.visiting.take() else { return };
+        let (group, nr_settled) = (visiting.group, batch.settled.len());
+        self.report_young_outside(batch.young_around(), Some(group));
+        self.visit(pass, &mut visiting, |lruvec, visit| lruvec.settle_more(visit, batch));
+        pass.visiting = Some(visiting);
+        for settled in &batch.settled[nr_settled..] {
+            match settled {
+                Settled::Evicted { .. } => self.uncharge(group),
+                // The group still pays for the page.
+                Settled::Demoted { .. } => {}
+            }
+        }
+    }
+
+    /// Calls `work` with the lruvec and the pass of a visit. Returns `None` if the group is gone.
+    fn visit<T>(
         &mut self,
-        pass: &GroupPass,
+        pass: &mut GroupPass,
         visiting: &mut Visiting,
-        batch: &mut ReclaimBatch,
-    ) -> Step {
+        work: impl FnOnce(&mut Lruvec, &mut ReclaimPass) -> T,
+    ) -> Option<T> {
         let Visiting { group, pass: visit, .. } = visiting;
         let (group, is_cause) = (*group, *group == pass.cause);
         let age = NonresidentAge::new(self.lruvec(pass.cause).hierarchy_counts().age);
@@ -262,28 +280,19 @@ impl Groups {
         let usual = self.swappiness();
         let asked = pass.swappiness.unwrap_or(usual);
         // A removed group goes with its last page.
-        if !self.tree().exists(group) {
-            return Step::Done;
-        }
-        let nr_settled = batch.settled.len();
-        self.report_young_outside(batch.young_around(), Some(group));
-        let member = self.member_mut(group);
-        member.lruvec.set_swappiness(asked);
-        let step = member.lruvec.reclaim_more(visit, batch);
-        member.lruvec.set_swappiness(usual);
+        let lruvec = &mut self.find_mut(group)?.lruvec;
+        lruvec.set_swappiness(asked);
+        let done = work(lruvec, visit);
+        lruvec.set_swappiness(usual);
         if let Some(clock) = visit.scan.group.clock {
             let moved = clock.age.read().wrapping_sub(age.read());
             self.count_in_lineage(pass.cause, &HierarchyCounts { age: moved, cost: [0; 2] });
         }
         self.propagate_counts(group);
-        for settled in &batch.settled[nr_settled..] {
-            match settled {
-                Settled::Evicted { .. } | Settled::Orphan { .. } => self.uncharge(group),
-                // The group still pays for the page.
-                Settled::Demoted { .. } => {}
-            }
-        }
-        step
+        let Scan { priority, .. } = pass.scan;
+        let group = GroupScan { is_global: pass.scan.group.is_global, ..Default::default() };
+        pass.scan = Scan { priority, group, ..visit.scan };
+        Some(done)
     }
 
     fn end_visit(&mut self, pass: &GroupPass, visiting: &Visiting) {

@@ -98,11 +98,6 @@ pub enum Settled {
         /// The old frame.
         frame: FrameId,
     },
-    /// Dropped while isolated: free the frame, touch no page word.
-    Orphan {
-        /// The frame.
-        frame: FrameId,
-    },
 }
 
 impl Settled {
@@ -110,9 +105,7 @@ impl Settled {
     #[inline]
     pub fn frame(&self) -> FrameId {
         match *self {
-            Settled::Evicted { frame, .. }
-            | Settled::Demoted { frame, .. }
-            | Settled::Orphan { frame } => frame,
+            Settled::Evicted { frame, .. } | Settled::Demoted { frame, .. } => frame,
         }
     }
 }
@@ -145,6 +138,20 @@ impl ReclaimBatch {
     /// Returns the victims, for the world to write the verdicts.
     pub fn victims_mut(&mut self) -> &mut [Victim] {
         &mut self.victims.list
+    }
+
+    /// Returns true if there are victims to try, for example once more after [`Lruvec::settle`].
+    ///
+    /// [`Lruvec::settle`]: super::Lruvec::settle
+    pub(crate) fn has_victims(&self) -> bool {
+        !self.victims.is_empty()
+    }
+
+    /// Removes a victim of which the page was dropped in virtual time. Returns false for other
+    /// frames.
+    pub fn forget(&mut self, frame: FrameId) -> bool {
+        let place = self.victims.list.iter().position(|victim| victim.frame == frame);
+        place.map(|place| self.victims.list.remove(place)).is_some()
     }
 
     pub(crate) fn young_around(&self) -> &[FrameId] {

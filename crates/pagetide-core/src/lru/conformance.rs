@@ -5,8 +5,8 @@
 //! progress, not quality.
 
 use super::{
-    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal,
-    Room, ShadowEntry, Switches,
+    AccessLog, AccessPath, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal, Room,
+    ShadowEntry, Switches,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -139,10 +139,8 @@ impl World {
 
     fn discard(&mut self, page: u64) {
         let Some(frame) = self.resident.remove(&page) else { return };
-        match self.lruvec.discard(frame) {
-            Discarded::Freed => self.free.push(frame),
-            Discarded::Deferred => panic!("nothing is isolated between passes"),
-        }
+        self.lruvec.discard(frame);
+        self.free.push(frame);
     }
 
     fn copy_away(&mut self, page: u64, frame: FrameId) {
@@ -153,7 +151,7 @@ impl World {
 
     fn move_away(&mut self, page: u64) {
         let Some(frame) = self.resident.remove(&page) else { return };
-        assert!(self.lruvec.withdraw(frame), "nothing is isolated between passes");
+        self.lruvec.withdraw(frame);
         self.copy_away(page, frame);
         self.free.push(frame);
     }
@@ -204,8 +202,7 @@ impl World {
         self.lruvec.drain(&mut self.log);
         let mut batch = ReclaimBatch::new();
         for _ in 0..STEPS_MAX {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            self.publish(&batch);
+            let step = self.lruvec.isolate(&mut pass, &mut batch);
             assert!(batch.victims_mut().len() <= VICTIMS_MAX);
             match step {
                 Step::TryEvict => self.try_victims(&mut batch),
@@ -213,6 +210,8 @@ impl World {
                 Step::WalkTables => self.walk(),
                 Step::Done => return,
             }
+            self.lruvec.settle(&mut pass, &mut batch);
+            self.publish(&batch);
         }
         panic!("the pass does not end: {pass:?}");
     }
@@ -222,7 +221,6 @@ impl World {
             let (page, frame, shadow) = match *settled {
                 Settled::Evicted { page, frame, shadow } => (page, frame, shadow),
                 Settled::Demoted { page, frame } => (page, frame, None),
-                Settled::Orphan { .. } => panic!("nothing is discarded during these passes"),
             };
             assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");
             let is_demoted = matches!(settled, Settled::Demoted { .. });

@@ -12,7 +12,7 @@
 //!   out of frames ---> ReclaimPass ----------------> LruPolicy::{isolate, evicted, put_back}
 //! ```
 //!
-//! Optional interfaces of policies are in [`capability`].
+//! Optional methods of policies are in [`capability`].
 //!
 //! Dependencies between files point down:
 //!
@@ -22,7 +22,7 @@
 //!   registry                                     the types behind the names
 //!   drain, settle, step                          applying a log, a batch and a step
 //!   kernel/, own/, baseline/                     the policies
-//!   policy/, capability/                         their interfaces
+//!   policy/, capability                          their interfaces
 //!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
 //! ```
 //!
@@ -61,7 +61,7 @@ pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};
 pub use context::Context;
 pub use gen_command::{GenCommand, GenCommandError, GenRequest, parse_commands};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
-pub use lruvec::{Discarded, Lruvec};
+pub use lruvec::Lruvec;
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
 pub use page_table::TableWalk;
 pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Statistics};

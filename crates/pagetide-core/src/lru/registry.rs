@@ -10,7 +10,8 @@ use super::kernel::active_inactive::{
 };
 use super::kernel::multigen::{Mglru, Mglru61, Mglru73, MultigenSummary};
 use super::own::{Pagetide, SelectionSummary, Tuning};
-use super::step::{Stage, Step, step};
+use super::settle::settle_all;
+use super::step::{Stage, Step, isolate};
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, PolicyName,
     ReclaimBatch, ReclaimKind, Scan, ShadowEntry,
@@ -182,7 +183,7 @@ impl Policy {
     }
 
     #[inline]
-    pub(crate) fn step(
+    pub(crate) fn isolate(
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
@@ -191,7 +192,21 @@ impl Policy {
         batch: &mut ReclaimBatch,
     ) -> Step {
         each_with_cursor!(self, cursor, (policy, inner) => {
-            step(&mut **policy, cx, scan, inner, stage, batch)
+            isolate(&mut **policy, cx, scan, inner, stage, batch)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        cx: &mut Context<'_>,
+        scan: &mut Scan,
+        cursor: &mut Cursor,
+        stage: &Stage,
+        batch: &mut ReclaimBatch,
+    ) {
+        each_with_cursor!(self, cursor, (policy, inner) => {
+            settle_all(&mut **policy, cx, scan, inner, batch, stage.is_looking)
         })
     }
 
@@ -229,7 +244,7 @@ const fn access_rule_of<P: LruPolicy>(_: &P) -> AccessRule {
     P::ACCESS
 }
 
-/// Gives access to the policy's optional interfaces.
+/// Gives access to the policy's optional methods.
 impl Deref for Policy {
     type Target = dyn Capabilities;
 

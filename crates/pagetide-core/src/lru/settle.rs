@@ -9,7 +9,7 @@
 //!                               '---> again       folio: still isolated, a victim once more
 //! ```
 //!
-//! Invariant: victims are settled in order. A page dropped meanwhile is on no list.
+//! Invariant: victims are settled in order.
 
 use super::{
     Context, LruPolicy, PutBack, ReclaimBatch, ReclaimKind, Refusal, Scan, Settled, Verdict, Victim,
@@ -38,17 +38,10 @@ pub(super) fn settle_all<P: LruPolicy>(
             }
             Verdict::Demoted => {
                 debug_assert!(scan.demotes, "{frame} demoted by a pass that does not");
-                if let Some(moves) = policy.moves() {
-                    moves.demoted(cx, frame);
-                }
+                policy.demoted(cx, frame);
                 free(cx, scan, frame);
                 scan.demoted += 1;
                 batch.settled.push(Settled::Demoted { page, frame });
-            }
-            Verdict::Refused(_) if cx.flags(frame).any(Flags::ORPHAN) => {
-                let state = Flags::ISOLATED.with(Flags::ORPHAN).with(Flags::GEN);
-                cx.folios[frame].clear(state);
-                batch.settled.push(Settled::Orphan { frame });
             }
             Verdict::Refused(refusal) => {
                 if !was_looking {
@@ -75,7 +68,7 @@ pub(super) fn settle_all<P: LruPolicy>(
 #[inline]
 fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
     let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
-    debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
+    debug_assert!(flags.any(Flags::ISOLATED));
     scan.reclaimed += 1;
     cx.count_by_type(flags.page_type(), Counter::PgstealAnon, Counter::PgstealFile);
 }

@@ -1,17 +1,16 @@
-//! A step of a reclaim pass: settles the last victims and isolates the next ones.
+//! A step of a reclaim pass: isolates the next victims.
 //!
 //! Problem: most passes free one page. Idea: generic code, with one dispatch per step.
 //!
 //! ```text
-//!   settle --> refused, to be tried again? --> TryEvict
-//!                 | no
-//!                 v
-//!              isolate --> victims --> TryEvict, Look       none --> next priority, or Done
+//!   refused, to be tried again? --> TryEvict
+//!      | no
+//!      v
+//!   isolate --> victims --> TryEvict, Look       none --> next priority, or Done
 //! ```
 //!
 //! Sources: the same as in [`reclaim`](crate::reclaim).
 
-use super::settle::settle_all;
 use super::{Context, DEF_PRIORITY, LruPolicy, Progress, ReclaimBatch, ReclaimKind, Scan};
 use crate::vmstat::Counter;
 
@@ -19,20 +18,20 @@ use crate::vmstat::Counter;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Step {
-    /// Publish `settled`, try the victims, call again.
+    /// Try the victims, and settle them.
     TryEvict,
-    /// Publish `settled`, read and clear each victim's young bit, claim none. Set the verdict of
-    /// young victims to [`Refusal::Young`](super::Refusal::Young). Call again.
+    /// Read and clear each victim's young bit, and claim none. Set the verdict of young victims to
+    /// [`Refusal::Young`](super::Refusal::Young), and settle all.
     Look,
-    /// Publish `settled`, walk all page tables and report the young pages, call again.
+    /// Walk all page tables and report the young pages.
     WalkTables,
-    /// Publish `settled`. The pass is over.
+    /// The pass is over.
     Done,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Stage {
-    is_looking: bool,
+    pub(super) is_looking: bool,
     has_all: bool,
     /// A visit ends with its first priority.
     is_visit: bool,
@@ -45,8 +44,8 @@ impl Stage {
     }
 }
 
-/// Repeats [`Step::Done`] at the end.
-pub(super) fn step<P: LruPolicy>(
+/// Isolates the next victims. Repeats [`Step::Done`] at the end.
+pub(super) fn isolate<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,
     scan: &mut Scan,
@@ -54,9 +53,6 @@ pub(super) fn step<P: LruPolicy>(
     stage: &mut Stage,
     batch: &mut ReclaimBatch,
 ) -> Step {
-    if !batch.victims.is_empty() {
-        settle_all(policy, cx, scan, cursor, batch, stage.is_looking);
-    }
     if !batch.victims.is_empty() {
         return Step::TryEvict;
     }

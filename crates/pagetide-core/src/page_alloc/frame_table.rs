@@ -122,6 +122,12 @@ impl FrameTable {
         self.words.len() as u32
     }
 
+    /// Calls `prefetch` with the word of `frame`, which is about to be freed. A hint.
+    #[inline]
+    pub fn prefetch(&self, frame: FrameId, prefetch: fn(&AtomicU64)) {
+        prefetch(&self.words[frame.0 as usize]);
+    }
+
     /// Returns the state of `frame`.
     ///
     /// # Concurrency

@@ -159,21 +159,21 @@ impl Zone {
         let mut batch = ReclaimBatch::new();
         let mut evicted = Vec::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                let Settled::Evicted { page, frame, shadow } = *settled else {
-                    unreachable!("nothing is discarded during a pass, so nothing is orphaned")
-                };
-                self.free.push(frame);
-                evicted.push((page.index.0, shadow));
-            }
-            match step {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => {
                     batch.victims_mut().iter_mut().for_each(|it| it.verdict = Verdict::Claimed);
                 }
                 // No page is mapped, so none is young.
                 Step::Look | Step::WalkTables => {}
                 Step::Done => break,
+            }
+            self.lruvec.settle(&mut pass, &mut batch);
+            for settled in &batch.settled {
+                let Settled::Evicted { page, frame, shadow } = *settled else {
+                    unreachable!("a zone without slower memory")
+                };
+                self.free.push(frame);
+                evicted.push((page.index.0, shadow));
             }
         }
         self.nr_evicted += evicted.len() as u64;

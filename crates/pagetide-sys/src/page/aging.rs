@@ -56,7 +56,8 @@ impl PageRef<'_> {
 /// Maximum number of pages unmapped together.
 const TOGETHER: usize = 32;
 
-/// A batch of locked, mapped pages without YOUNG, unmapped together, at the latest on drop.
+/// A batch of locked, mapped pages without YOUNG, unmapped together: on request, when the batch is
+/// full, and on drop.
 #[derive(Debug)]
 pub struct LookedAt<'p> {
     locks: [Option<Lock<PageRef<'p>>>; TOGETHER],
@@ -115,16 +116,17 @@ impl Drop for LookedAt<'_> {
     }
 }
 
-impl LeafRef<'_> {
+impl<'p> LeafRef<'p> {
     /// Calls `each` in order with every resident page of `range`, its frame, and true if YOUNG was
-    /// cleared. Clears YOUNG of young pages in frames for which `takes` returns true.
+    /// cleared. Clears YOUNG of young pages in frames for which `takes` returns true. Adds mapped
+    /// pages without YOUNG to `looked`.
     pub fn for_each_resident(
         self,
+        looked: &mut LookedAt<'p>,
         range: Range<PageIndex>,
         mut takes: impl FnMut(FrameId) -> bool,
         mut each: impl FnMut(PageIndex, FrameId, bool),
     ) {
-        let mut looked = LookedAt::default();
         for page in self.each_page() {
             let seen = page.load();
             let Some(frame) = seen.frame().filter(|_| range.contains(&page.index())) else {
@@ -147,6 +149,7 @@ impl PageTable {
         self.for_each_touched_leaf(|leaf| {
             leaf.take_touched();
             leaf.for_each_resident(
+                &mut LookedAt::default(),
                 leaf.pages(),
                 |_| true,
                 |index, frame, was_young| {

@@ -324,6 +324,7 @@ impl Builder {
             background: Signal::default(),
             has_workers: limits.has_workers,
             here: Here::default(),
+            spare_batch: Mutex::default(),
             has_free,
         });
         Ok(Engine {

@@ -25,7 +25,7 @@ use crate::memory::node::{Nodes, Touched};
 use crossbeam_utils::CachePadded;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
-use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
+use pagetide_core::lru::{AccessPath, AccessRule, Marked, ShadowEntry};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, PageRef, current_cpu, fetch};
@@ -138,13 +138,8 @@ impl Pages {
         }
         let claimed = page.evict(None);
         let node = self.nodes.of(claimed.frame());
-        let discarded = node.lock_lists().discard(claimed.frame());
-        let frame = self.arena.release(claimed);
-        match discarded {
-            Discarded::Freed => node.frames.free(cpu, [frame]),
-            // The reclaim pass that has the folio frees the frame.
-            Discarded::Deferred => {}
-        }
+        node.lock_lists().discard(claimed.frame());
+        node.frames.free(cpu, [self.arena.release(claimed)]);
     }
 
     /// Invalidates the page's compressed copy, if any. The caller has the page locked.

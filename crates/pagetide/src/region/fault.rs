@@ -27,6 +27,7 @@ use crate::engine::mapping::Mapping;
 use crate::engine::stats::counters::Event;
 use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
+use pagetide_core::driver;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
@@ -267,22 +268,22 @@ impl Faults {
         if engine.filler.note_table_access(cpu, mapping, &mut run[0], kind, counters) {
             return Ok(());
         }
-        let mut nr_failed_rounds = 0;
-        loop {
-            match engine.filler.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table)) {
-                Ok(()) => return Ok(()),
-                Err(FillError::Store(error)) => return Err(error),
-                Err(FillError::NoFrame) if self.stops.load(Relaxed) => {
-                    return Err(io::ErrorKind::OutOfMemory.into());
-                }
-                Err(FillError::NoFrame) => match engine.flusher.flush_for_room() {
-                    Flushed { nr_written: 1.., .. } => nr_failed_rounds = 0,
-                    Flushed { nr_failed: 0, .. } => std::thread::sleep(NO_FRAME_WAIT),
-                    _ if nr_failed_rounds < FAILED_ROUNDS_MAX => nr_failed_rounds += 1,
-                    _ => return Err(no_room_error(engine, mapping)),
-                },
+        let fill = || match engine.filler.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
+        {
+            Ok(()) => Some(Ok(())),
+            Err(FillError::Store(error)) => Some(Err(error)),
+            Err(FillError::NoFrame) if self.stops.load(Relaxed) => {
+                Some(Err(io::ErrorKind::OutOfMemory.into()))
             }
-        }
+            Err(FillError::NoFrame) => None,
+        };
+        let write_back = || {
+            let Flushed { nr_written, nr_failed, .. } = engine.flusher.flush_for_room();
+            (nr_written, nr_failed)
+        };
+        let wait = || std::thread::sleep(NO_FRAME_WAIT);
+        driver::wait_for_room(FAILED_ROUNDS_MAX, fill, write_back, wait)
+            .unwrap_or_else(|| Err(no_room_error(engine, mapping)))
     }
 }
 

@@ -247,3 +247,65 @@ fn a_full_group_gives_a_page_for_its_own_and_a_removed_one_leaves_the_bill_to_th
     toy.lists[0].groups_mut().unwrap().remove(group).unwrap();
     assert_eq!(charge_group(&mut toy, || group), Some(GroupId::ROOT));
 }
+
+#[test]
+fn a_shrink_writes_back_when_nothing_can_be_taken_and_gives_up_in_the_end() {
+    let mut toy = one_node(PolicyName::Fifo, 2);
+    (0..10).for_each(|page| toy.dirty(page));
+    toy.pinned = (20..62).collect();
+    let nr_now = toy.take_out_of_service(FIRST, 20);
+    assert_eq!(shrink_node(&mut toy, FIRST, nr_now, 20), 42, "all but the pinned pages");
+    assert_eq!(toy.nr_write_backs, 8, "once for the dirty pages, then in vain");
+    toy.pinned.clear();
+    assert_eq!(shrink_node(&mut toy, FIRST, 42, 20), 20);
+}
+
+#[test]
+fn a_shrink_makes_room_for_demotions_and_evicts_the_rest() {
+    let mut toy = two_nodes([0, 0]);
+    assert_eq!(shrink_node(&mut toy, FIRST, NR_FRAMES, NR_FRAMES - 10), NR_FRAMES - 10);
+    let nr = |call: fn(&Call) -> bool| toy.calls.iter().filter(|it| call(it)).count();
+    assert_eq!(nr(|it| matches!(it, Call::ListDemoted(_))), 6, "MIN stays free in the slow node");
+    assert_eq!(nr(|it| matches!(it, Call::Evict(_))), 10 + 4, "of the slow node, and the rest");
+}
+
+#[test]
+fn reclaim_for_runs_keeps_the_lists_of_the_cpus_short() {
+    let mut toy = one_node(PolicyName::Fifo, 0);
+    assert_eq!(reclaim_for_runs(&mut toy, 5), 5);
+    let passes = toy.calls.iter().filter(|call| matches!(call, Call::Active(..) | Call::Pass(..)));
+    let pass = Call::Pass(0, ReclaimKind::Background);
+    assert!(passes.eq(&[Call::Active(0, true), pass, Call::Active(0, false)]));
+}
+
+#[test]
+fn a_fill_waits_for_writes_of_others_and_ends_after_failures_in_a_row() {
+    let (mut nr_fills, mut nr_waits) = (0, 0);
+    let outcomes = [(3, 1), (0, 2), (0, 0), (1, 0), (0, 1), (0, 1), (0, 1)];
+    let mut outcome = outcomes.into_iter();
+    let fill = || {
+        nr_fills += 1;
+        None::<()>
+    };
+    assert_eq!(wait_for_room(2, fill, || outcome.next().unwrap(), || nr_waits += 1), None);
+    assert_eq!((nr_fills, nr_waits), (7, 1));
+    let mut left = 2;
+    let fill = || {
+        left -= 1;
+        (left == 0).then_some("filled")
+    };
+    assert_eq!(wait_for_room(0, fill, || (1, 0), || panic!("no wait")), Some("filled"));
+}
+
+/// The multi-gen LRU tries a busy victim once more.
+#[test]
+fn no_victim_is_off_the_lists_when_they_are_unlocked() {
+    for &name in PolicyName::ALL {
+        let mut toy = one_node(name, 0);
+        toy.pinned = (0..64).step_by(3).collect();
+        toy.young = (1..64).step_by(3).collect();
+        let scan = background(&mut toy, 64);
+        assert!(scan.reclaimed >= 20, "{name}: {scan:?}");
+        toy.validate();
+    }
+}

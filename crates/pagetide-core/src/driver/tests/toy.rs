@@ -1,7 +1,7 @@
 //! A minimal world of maps, with a log of calls.
 
-use crate::driver::{Driven, DrivenPass, LeafRead, Woken};
-use crate::folio::{Flags, Folios};
+use crate::driver::{Driven, DrivenPass, LeafRead, Resizes, Woken};
+use crate::folio::{Flags, Folio, Folios};
 use crate::group::{Grouping, NodeLists};
 use crate::ids::{FrameId, GroupId, MappingId, NodeId, PageId, PageIndex, PageType};
 use crate::lru::page_table::{LeafId, LeafLook};
@@ -53,6 +53,7 @@ pub(super) struct Toy {
     pub(super) woken: Woken,
     pub(super) may_walk: bool,
     pub(super) calls: Vec<Call>,
+    pub(super) nr_write_backs: u32,
     claimed: VecDeque<(u64, Option<FrameId>)>,
 }
 
@@ -85,6 +86,7 @@ impl Toy {
             woken: Woken::Thread,
             may_walk: true,
             calls: Vec::new(),
+            nr_write_backs: 0,
             claimed: VecDeque::new(),
         }
     }
@@ -205,9 +207,31 @@ impl Driven for Toy {
     }
 }
 
+impl Resizes for Toy {
+    fn take_out_of_service(&mut self, node: NodeId, nr_frames: u32) -> u32 {
+        let free = &mut self.free[node.index()];
+        let in_node = |frame: &&FrameId| node_of(**frame) == node.index();
+        let nr_now = free.len() + self.page_in.keys().filter(in_node).count();
+        free.truncate(free.len().saturating_sub(nr_now - nr_frames as usize));
+        (free.len() + self.page_in.keys().filter(in_node).count()) as u32
+    }
+
+    fn write_back(&mut self) {
+        self.nr_write_backs += 1;
+        for folio in self.folios.as_slice() {
+            folio.clear(Flags::DIRTY);
+        }
+    }
+}
+
 impl DrivenPass for Toy {
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.lists[node.index()])
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists {
+        &mut self.lists[node.index()]
+    }
+
+    fn unlock_lists(&mut self) {
+        let is_isolated = |folio: &Folio| folio.flags().any(Flags::ISOLATED);
+        assert!(!self.folios.as_slice().iter().any(is_isolated), "a victim is left off the lists");
     }
 
     fn flags(&self, frame: FrameId) -> Flags {

@@ -3,9 +3,7 @@
 use super::world::World;
 use crate::group::{GlobalOrder, GroupConfig, GroupPass};
 use crate::ids::GroupId;
-use crate::lru::{
-    Discarded, GenCommandError, PolicyName, ReclaimBatch, ReclaimKind, parse_commands,
-};
+use crate::lru::{GenCommandError, PolicyName, ReclaimBatch, ReclaimKind, parse_commands};
 use crate::reclaim::Step;
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
@@ -271,19 +269,14 @@ fn a_pass_ends_whose_group_is_gone() {
             let mut batch = ReclaimBatch::new();
             world.groups.remove(group).unwrap();
             // Up to the first victims.
-            while world.groups.reclaim(&mut pass, &mut batch) != Step::TryEvict {}
+            while world.groups.isolate(&mut pass, &mut batch) != Step::TryEvict {}
+            world.groups.settle(&mut pass, &mut batch);
             let pages: Vec<u64> = world.resident.keys().copied().collect();
-            let mut nr_isolated = 0;
-            for page in pages {
-                let frame = world.resident.remove(&page).unwrap();
-                match world.groups.discard(frame) {
-                    Discarded::Freed => world.free.push(frame),
-                    Discarded::Deferred => nr_isolated += 1,
-                }
+            assert!(world.groups.tree().exists(group), "{name}: the refused victims pay still");
+            pages.into_iter().for_each(|page| world.discard(page));
+            while world.groups.isolate(&mut pass, &mut batch) != Step::Done {
+                world.groups.settle(&mut pass, &mut batch);
             }
-            assert_eq!(nr_isolated, batch.victims_mut().len(), "{name}");
-            assert!(world.groups.tree().exists(group), "{name}: the victims pay still");
-            while world.groups.reclaim(&mut pass, &mut batch) != Step::Done {}
             assert!(!world.groups.tree().exists(group), "{name}");
             assert!(world.groups.start_walk(&pass).is_none() || is_global, "{name}");
             assert_eq!(pass.nr_reclaimed(), 0, "{name}");

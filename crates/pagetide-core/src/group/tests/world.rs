@@ -4,8 +4,8 @@ use crate::folio::{Flags, Folios};
 use crate::group::{GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED};
 use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, LruConfig, Marked, PolicyName, ReclaimBatch, ReclaimKind,
-    Refusal, Room, Settled, ShadowEntry, Verdict,
+    AccessLog, AccessPath, LruConfig, Marked, PolicyName, ReclaimBatch, ReclaimKind, Refusal, Room,
+    Settled, ShadowEntry, Verdict,
 };
 use crate::reclaim::Step;
 use alloc::collections::BTreeMap;
@@ -120,13 +120,13 @@ impl World {
         self.groups.drain(&mut self.log);
         let mut batch = ReclaimBatch::new();
         for _ in 0..STEPS_MAX {
-            let step = self.groups.reclaim(&mut pass, &mut batch);
-            self.publish(&batch);
-            match step {
+            match self.groups.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => self.try_victims(&mut batch),
                 Step::Look | Step::WalkTables => {}
                 Step::Done => return pass.nr_reclaimed(),
             }
+            self.groups.settle(&mut pass, &mut batch);
+            self.publish(&batch);
         }
         panic!("the pass does not end: {pass:?}");
     }
@@ -163,7 +163,7 @@ impl World {
 
     pub(super) fn discard(&mut self, page: u64) {
         let Some(frame) = self.resident.remove(&page) else { return };
-        assert_eq!(self.groups.discard(frame), Discarded::Freed, "nothing is isolated");
+        self.groups.discard(frame);
         self.free.push(frame);
     }
 

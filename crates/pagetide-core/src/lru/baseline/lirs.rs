@@ -31,7 +31,7 @@ use super::queue::must_stay;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
+use crate::lru::capability::Capabilities;
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Progress, PutBack, Refusal,
     Scan, ShadowEntry, TOKEN_MASK, Victims,
@@ -419,22 +419,10 @@ impl<const DISTANCES: usize> LruPolicy for LirsBy<DISTANCES> {
 }
 
 impl<const DISTANCES: usize> Capabilities for LirsBy<DISTANCES> {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
-        Some(self)
-    }
-}
-
-impl<const DISTANCES: usize> AgesByTables for LirsBy<DISTANCES> {
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.touch(cx, frame);
     }
-}
 
-impl<const DISTANCES: usize> MovesBetweenNodes for LirsBy<DISTANCES> {
     /// Forgets the ghost: the page was not evicted.
     fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
         if let Some(eviction) = self.take_stand_in(frame) {
@@ -466,8 +454,9 @@ mod tests {
         let mut pass = ReclaimPass::background(&lruvec, 1);
         pass.scan.demotes = true;
         let mut batch = ReclaimBatch::new();
-        while lruvec.reclaim(&mut pass, &mut batch) != Step::Done {
+        while lruvec.isolate(&mut pass, &mut batch) != Step::Done {
             batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = verdict);
+            lruvec.settle(&mut pass, &mut batch);
         }
         assert_eq!(lruvec.nr_folios(), 9);
         lruvec.validate();

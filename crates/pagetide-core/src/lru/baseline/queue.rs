@@ -12,7 +12,7 @@
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::lru::capability::{AgesByTables, Capabilities};
+use crate::lru::capability::Capabilities;
 use crate::lru::{
     AccessRule, Context, LruConfig, LruPolicy, Progress, PutBack, Refusal, Scan, Victims,
 };
@@ -162,12 +162,6 @@ impl<R: QueueRule> LruPolicy for Queue<R> {
 }
 
 impl<R: QueueRule> Capabilities for Queue<R> {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-}
-
-impl<R: QueueRule> AgesByTables for Queue<R> {
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].set(Flags::REFERENCED);
         R::touch(&mut self.list, cx.folios, frame);

@@ -20,7 +20,7 @@ use super::queue::must_stay;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
-use crate::lru::capability::{AgesByTables, Capabilities, MovesBetweenNodes};
+use crate::lru::capability::Capabilities;
 use crate::lru::{
     AccessPath, AccessRule, Context, LruConfig, LruPolicy, LruvecId, Marked, Progress, PutBack,
     Refusal, Scan, ShadowEntry, Victims,
@@ -335,22 +335,10 @@ impl<R: SegmentRule> LruPolicy for Segmented<R> {
 }
 
 impl<R: SegmentRule> Capabilities for Segmented<R> {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
-        Some(self)
-    }
-}
-
-impl<R: SegmentRule> AgesByTables for Segmented<R> {
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.mark(cx.folios, frame);
     }
-}
 
-impl<R: SegmentRule> MovesBetweenNodes for Segmented<R> {
     fn demoted(&mut self, _cx: &mut Context<'_>, _frame: FrameId) {
         self.rule.demoted();
     }

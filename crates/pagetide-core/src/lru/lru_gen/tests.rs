@@ -39,7 +39,7 @@ impl World {
     fn run(&mut self, mut pass: ReclaimPass) -> Scan {
         let mut batch = ReclaimBatch::new();
         loop {
-            match self.lruvec.reclaim(&mut pass, &mut batch) {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => {
                     batch.victims_mut().iter_mut().for_each(|it| it.verdict = Verdict::Claimed);
                 }
@@ -52,6 +52,7 @@ impl World {
                 Step::Look => panic!("nothing is looked at"),
                 Step::Done => break,
             }
+            self.lruvec.settle(&mut pass, &mut batch);
         }
         self.lruvec.validate();
         pass.scan

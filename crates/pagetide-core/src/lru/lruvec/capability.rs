@@ -1,9 +1,8 @@
-//! Operations of a lruvec that use the optional capabilities of its policy.
+//! Operations of a lruvec that use the optional methods of its policy.
 
 use super::Lruvec;
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::capability::{AgesByTables, GroupClock};
 use crate::lru::kernel::multigen::MultigenSummary;
 use crate::lru::own::SelectionSummary;
 use crate::lru::page_table::{TableWalk, YoungPages};
@@ -12,31 +11,18 @@ use crate::lru::{AccessPath, ShadowEntry};
 use crate::vmstat::Counter;
 use core::fmt;
 
-/// Ranks active folios above inactive ones, then by references and hits.
-fn heat_by_flags(flags: Flags, nr_hits: u32) -> u8 {
-    let weighed = [(Flags::ACTIVE, 8), (Flags::WORKINGSET, 4), (Flags::REFERENCED, 1)];
-    let by_flags = weighed.iter().filter(|(flag, _)| flags.any(*flag)).map(|(_, weight)| weight);
-    by_flags.sum::<u8>() + flags.refs() as u8 + nr_hits as u8
-}
-
 impl Lruvec {
     /// Writes a text about the position of a listed folio, or its flags if the policy has no text.
     ///
     /// # Errors
     /// Fails if `out` fails.
     pub fn write_state(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
-        match self.policy.explains() {
-            Some(policy) => policy.write_state(&self.folios, frame, out),
-            None => write!(out, "{:?}", self.folios[frame].flags()),
-        }
+        self.policy.write_state(&self.folios, frame, out)
     }
 
     /// Returns the heat of a listed folio: more is hotter. Comparable within one policy only.
     pub fn heat(&self, frame: FrameId) -> u8 {
-        match self.policy.explains() {
-            Some(policy) => policy.heat(&self.folios, frame),
-            None => heat_by_flags(self.folios[frame].flags(), self.folios[frame].hits().count()),
-        }
+        self.policy.heat(&self.folios, frame)
     }
 
     /// Writes a text about a shadow entry. Writes nothing if the policy has no text.
@@ -44,7 +30,7 @@ impl Lruvec {
     /// # Errors
     /// Fails if `out` fails.
     pub fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.policy.explains().map_or(Ok(()), |policy| policy.write_shadow(shadow, out))
+        self.policy.write_shadow(shadow, out)
     }
 
     /// Returns the setting in charge and its statistics, if the policy selects settings.
@@ -67,54 +53,44 @@ impl Lruvec {
         is_recent: Option<bool>,
     ) {
         let (policy, mut cx) = self.parts();
-        match (is_recent, policy.group_clock_mut()) {
-            (Some(is_recent), Some(clock)) => {
-                clock.refault_judged(&mut cx, frame, shadow, kind, is_recent);
-            }
-            _ => policy.refault(&mut cx, frame, shadow, kind),
+        match is_recent {
+            Some(is_recent) => policy.refault_judged(&mut cx, frame, shadow, is_recent),
+            None => policy.refault(&mut cx, frame, shadow, kind),
         }
     }
 
-    /// Returns `None` without a clock.
     pub(crate) fn is_recent(
         &self,
         shadow: ShadowEntry,
         page_type: PageType,
         sizes: &ListPages,
     ) -> Option<bool> {
-        self.policy.group_clock()?.is_recent(shadow, page_type, sizes)
+        self.policy.is_recent(shadow, page_type, sizes)
     }
 
-    /// Returns zeros without a clock.
     pub(crate) fn list_pages(&mut self) -> ListPages {
         let (policy, cx) = self.parts();
-        policy.group_clock().map_or_else(ListPages::default, |clock| clock.list_pages(&cx))
+        policy.list_pages(&cx)
     }
 
     pub(crate) fn hierarchy_counts(&self) -> HierarchyCounts {
-        self.policy
-            .group_clock()
-            .map_or_else(HierarchyCounts::default, GroupClock::hierarchy_counts)
+        self.policy.hierarchy_counts()
     }
 
     pub(crate) fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64) {
-        if let Some(clock) = self.policy.group_clock_mut() {
-            clock.count_below(new, nr_listed);
-        }
+        self.policy.count_below(new, nr_listed);
     }
 
     /// Prepares the lists for a page moved here from another node. `frame` is bound to the page and
     /// not logged yet, as in [`Lruvec::refault`]. The world logs the folio afterwards.
     pub fn moved_in(&mut self, frame: FrameId) {
         let (policy, mut cx) = self.parts();
-        if let Some(moves) = policy.moves() {
-            moves.moved_in(&mut cx, frame);
-        }
+        policy.moved_in(&mut cx, frame);
     }
 
     /// Begins a page-table walk, as requested by [`Step::WalkTables`](crate::reclaim::Step).
     pub fn start_walk(&mut self) -> TableWalk {
-        self.policy.tables().map_or_else(TableWalk::of_all, AgesByTables::start_walk)
+        self.policy.start_walk()
     }
 
     /// Reports the findings of a walk since its last report.
@@ -122,9 +98,7 @@ impl Lruvec {
         let found = walk.found_so_far();
         self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
-        if let Some(tables) = self.policy.tables() {
-            tables.note_walk(found, Some(walk.seq));
-        }
+        self.policy.note_walk(found, Some(walk.seq));
         walk.forget_reported();
     }
 
@@ -133,9 +107,7 @@ impl Lruvec {
         self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
         self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
-        if let Some(tables) = self.policy.tables() {
-            tables.note_walk(found, None);
-        }
+        self.policy.note_walk(found, None);
         found.clear();
     }
 
@@ -143,26 +115,21 @@ impl Lruvec {
     pub fn report_young(&mut self, young: &[FrameId]) {
         let group = self.id().group;
         let (policy, mut cx) = self.parts();
-        let Some(tables) = policy.tables() else { return };
         for &frame in young {
             let folio = &cx.folios[frame];
             if folio.flags().any(Flags::ON_LIST) && folio.group().0 == group {
-                tables.young(&mut cx, frame);
+                policy.young(&mut cx, frame);
             }
         }
     }
 
     /// Takes 0 to 201.
     pub(crate) fn set_swappiness(&mut self, swappiness: u8) {
-        if let Some(types) = self.policy.types() {
-            types.set_swappiness(swappiness);
-        }
+        self.policy.set_swappiness(swappiness);
     }
 
     pub(in crate::lru) fn fold_policy_statistics(&mut self) {
         let (policy, mut cx) = self.parts();
-        if let Some(types) = policy.types() {
-            types.fold_statistics(&mut cx);
-        }
+        policy.fold_statistics(&mut cx);
     }
 }

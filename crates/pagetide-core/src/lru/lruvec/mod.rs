@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   bound --log.add--> PENDING --drain--> ON_LIST --isolate--> ISOLATED --evicted--> free
-//!                         |                  |  ^                 |  |
-//!                         |                  |  +----put back-----+  +--discard--> ORPHAN --> free
-//!                         +-----discard------+--> free                             (by the pass)
+//!                         |                  |  ^                 |
+//!                         |                  |  +----put back-----+
+//!                         +-----discard------+--> free
 //!                         +-----withdraw-----+--> free, its page in another node's frame
 //! ```
 
@@ -23,16 +23,6 @@ use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
 use core::ops::Range;
-
-/// The side that frees the frame of a dropped page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Discarded {
-    /// The caller, now.
-    Freed,
-    /// The reclaim pass that isolated it. The frame comes back among the settled ones.
-    Deferred,
-}
 
 /// The folios of one memory group and node. All methods need the lruvec's lock.
 pub struct Lruvec {
@@ -143,38 +133,23 @@ impl Lruvec {
         policy.drain_and_refault(&mut cx, log, frame, shadow, kind);
     }
 
-    /// Drops a truncated or invalidated page. Its frame leaves without a shadow.
-    pub fn discard(&mut self, frame: FrameId) -> Discarded {
-        let (policy, mut cx) = self.parts();
-        cx.vmstat.count(Counter::Pgdiscard);
-        let flags = cx.flags(frame);
-        if flags.any(Flags::ISOLATED) {
-            cx.folios[frame].set(Flags::ORPHAN);
-            return Discarded::Deferred;
-        }
-        if flags.any(Flags::ON_LIST) {
-            policy.remove(&mut cx, frame);
-        }
-        cx.folios[frame].clear(Flags::ON_LIST.with(Flags::PENDING).with(Flags::GEN));
-        Discarded::Freed
+    /// Drops a truncated or invalidated page. Its frame leaves without a shadow, and is the
+    /// caller's.
+    pub fn discard(&mut self, frame: FrameId) {
+        self.vmstat.count(Counter::Pgdiscard);
+        self.withdraw(frame);
     }
 
-    /// Takes a folio off the lists because its page moves to another node. Returns `false` if a
-    /// pass has isolated the folio (dropped or not), which then stays.
-    ///
-    /// On success the caller owns the frame, as after [`Discarded::Freed`]. Its flags are kept for
-    /// the new frame ([`Folio::bind_moved`](crate::folio::Folio::bind_moved)).
-    pub fn withdraw(&mut self, frame: FrameId) -> bool {
+    /// Takes a folio off the lists because its page moves to another node. The caller owns the
+    /// frame. Its flags are kept for the new frame
+    /// ([`Folio::bind_moved`](crate::folio::Folio::bind_moved)).
+    pub fn withdraw(&mut self, frame: FrameId) {
         let (policy, mut cx) = self.parts();
-        let flags = cx.flags(frame);
-        if flags.any(Flags::ISOLATED) {
-            return false;
-        }
-        if flags.any(Flags::ON_LIST) {
+        if cx.flags(frame).any(Flags::ON_LIST) {
             policy.remove(&mut cx, frame);
         }
-        cx.folios[frame].clear(Flags::ON_LIST.with(Flags::PENDING).with(Flags::GEN));
-        true
+        let listed = Flags::ON_LIST.with(Flags::PENDING).with(Flags::ISOLATED);
+        cx.folios[frame].clear(listed.with(Flags::GEN));
     }
 
     /// Checks all invariants. Panics if one is broken. No other lruvec may have folios among its

@@ -1,13 +1,11 @@
-//! Optional interfaces of the policy, and the victims per pass.
+//! Optional methods of the policy, and the victims per pass.
 
 use super::engine::{Place, Stamp, count_hit};
 use super::unread::Unread;
 use super::{ANON_FIRST, BATCH_MAX, BATCH_PARTS, BATCH_PARTS_OF_PROBATION, Pagetide};
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
-use crate::lru::capability::{
-    AgesByTables, Capabilities, Explains, MovesBetweenNodes, WeighsTypes,
-};
+use crate::lru::capability::Capabilities;
 use crate::lru::{Context, LruPolicy, ShadowEntry};
 use core::fmt::{self, Write};
 
@@ -20,24 +18,6 @@ impl Pagetide {
 }
 
 impl Capabilities for Pagetide {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
-        Some(self)
-    }
-
-    fn explains(&self) -> Option<&dyn Explains> {
-        Some(self)
-    }
-
-    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
-        Some(self)
-    }
-}
-
-impl AgesByTables for Pagetide {
     /// Skips the first young bit, left by the fault that brought the page.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
@@ -45,9 +25,7 @@ impl AgesByTables for Pagetide {
             self.touch(cx, frame);
         }
     }
-}
 
-impl MovesBetweenNodes for Pagetide {
     fn demoted(&mut self, cx: &mut Context<'_>, _frame: FrameId) {
         self.note_departure(cx.folios);
     }
@@ -56,15 +34,11 @@ impl MovesBetweenNodes for Pagetide {
     fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
-}
 
-impl WeighsTypes for Pagetide {
     fn set_swappiness(&mut self, swappiness: u8) {
         self.is_anon_first = swappiness >= ANON_FIRST;
     }
-}
 
-impl Explains for Pagetide {
     fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
         self.write_place(folios, frame, out)
     }

@@ -62,7 +62,7 @@ pub use selection::{SelectionSummary, SettingChange, SettingSummary};
 pub use tuning::{NR_SETTINGS, ProbationOrder, Setting, Tuning};
 pub use victims::PagetideCursor;
 
-use super::capability::AgesByTables;
+use super::capability::Capabilities;
 use super::{
     AccessPath, AccessRule, Context, LOG_LEN, LruConfig, LruPolicy, LruvecId, Mechanism, PassPlan,
     Progress, PutBack, Refusal, ShadowEntry, Switches, TOKEN_BITS,

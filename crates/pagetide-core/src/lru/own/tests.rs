@@ -101,21 +101,18 @@ impl Reads {
     fn reclaim(&mut self, incoming: Option<ShadowEntry>) {
         let mut pass = ReclaimPass::direct_for(&self.lruvec, incoming);
         let mut batch = ReclaimBatch::new();
-        loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
+        while self.lruvec.isolate(&mut pass, &mut batch) != Step::Done {
+            for victim in batch.victims_mut() {
+                let is_anon = self.folios[victim.frame].flags().any(Flags::ANON);
+                assert!(!is_anon, "an anonymous folio without swap was taken for a victim");
+                victim.verdict = Verdict::Claimed;
+            }
+            self.lruvec.settle(&mut pass, &mut batch);
             for settled in &batch.settled {
                 let Settled::Evicted { page, frame, shadow } = *settled else { continue };
                 self.resident.remove(&page.index.0);
                 self.shadows.extend(shadow.map(|shadow| (page.index.0, shadow)));
                 self.free.push(frame);
-            }
-            if step == Step::Done {
-                return;
-            }
-            for victim in batch.victims_mut() {
-                let is_anon = self.folios[victim.frame].flags().any(Flags::ANON);
-                assert!(!is_anon, "an anonymous folio without swap was taken for a victim");
-                victim.verdict = Verdict::Claimed;
             }
         }
     }
@@ -513,16 +510,13 @@ fn strangers_wait_on_probation_once_a_page_was_demoted() {
     let mut pass = ReclaimPass::background(&reads.lruvec, 50);
     pass.scan.demotes = true;
     let mut batch = ReclaimBatch::new();
-    loop {
-        let step = reads.lruvec.reclaim(&mut pass, &mut batch);
+    while reads.lruvec.isolate(&mut pass, &mut batch) != Step::Done {
+        batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = Verdict::Demoted);
+        reads.lruvec.settle(&mut pass, &mut batch);
         for settled in &batch.settled {
             let Settled::Demoted { frame, .. } = *settled else { panic!("{settled:?}") };
             reads.free.push(frame);
         }
-        if step == Step::Done {
-            break;
-        }
-        batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = Verdict::Demoted);
     }
     reads.read(1000);
     assert_eq!(place(&reads, 1000), Place::Probation);

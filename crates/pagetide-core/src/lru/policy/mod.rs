@@ -2,7 +2,7 @@
 //!
 //! A policy owns lists and counters, and chooses victims in batches. It never frees a frame.
 //! [`LruPolicy::isolate`] takes folios off the lists, the world tries to take their frames, and
-//! reports each folio by [`LruPolicy::evicted`] or [`LruPolicy::put_back`].
+//! each folio comes back by [`LruPolicy::evicted`] or [`LruPolicy::put_back`], all under one lock.
 //!
 //! All methods run under the lruvec's lock. Their time is proportional to the folios scanned, which
 //! [`Scan`] bounds. No method blocks, allocates per call, or reads a clock.
@@ -30,8 +30,7 @@ pub enum Progress {
     /// At least one victim, only to read its young bit. All come back as [`Refusal::Young`] or
     /// [`Refusal::Busy`].
     Look,
-    /// Walk the page tables and report young pages first
-    /// ([`AgesByTables`](super::capability::AgesByTables)).
+    /// Walk the page tables and report young pages first ([`Capabilities::start_walk`]).
     WalkTables,
     /// Nothing more at this priority.
     Exhausted,
@@ -79,7 +78,7 @@ impl PassPlan {
 }
 
 /// A replacement policy. The module states the contract, `conformance.rs` tests it, and
-/// [`Capabilities`] lists the optional parts.
+/// [`Capabilities`] has the optional methods.
 pub trait LruPolicy: Capabilities {
     /// The state of a pass at one priority.
     type Cursor: Default + fmt::Debug;

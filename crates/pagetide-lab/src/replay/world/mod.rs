@@ -21,8 +21,7 @@ use crate::trace::{AccessKind, DenseTrace};
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{
-    AccessPath, AccessRule, Discarded, LruConfig, Lruvec, Marked, ReclaimBatch, ShadowEntry,
-    Statistics,
+    AccessPath, AccessRule, LruConfig, Lruvec, Marked, ReclaimBatch, ShadowEntry, Statistics,
 };
 use pagetide_core::vmstat::{Counter, VmStat};
 use std::sync::Arc;
@@ -244,10 +243,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
             }
         }
-        // Discarded during a background pass, which returns the frames.
-        let is_orphan = |frame| self.folios[FrameId(frame)].flags().any(Flags::ORPHAN);
-        nr_resident +=
-            (0..self.memory.nr_frames_max()).filter(|frame| is_orphan(*frame)).count() as u32;
+        nr_resident += self.background.nr_forgotten();
         assert_eq!(nr_resident, self.nr_resident(), "resident pages and used frames");
     }
 
@@ -346,11 +342,11 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
 
     fn discard(&mut self, rank: u32) {
         if let Some(frame) = self.frame_of(rank) {
+            let is_victim = self.background.forget(frame);
             let node = self.node_of(frame);
-            match node.lists.discard(frame) {
-                Discarded::Freed => node.frames.free(frame),
-                // The background pass that isolated the folio frees it.
-                Discarded::Deferred => {}
+            node.lists.discard(frame);
+            if !is_victim {
+                node.frames.free(frame);
             }
         }
         self.change_slot(rank, Slot::Empty);

@@ -188,8 +188,8 @@ impl<'a, Evicted: FnMut(PageId)> Driven for World<'a, Evicted> {
 
 impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
     #[inline]
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.nodes[node.index()].lists)
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists {
+        &mut self.nodes[node.index()].lists
     }
 
     #[inline]

@@ -322,10 +322,6 @@ impl<Evicted: FnMut(PageId)> MovesPages<u32> for World<'_, Evicted> {
         World::frame_of(self, *rank)
     }
 
-    fn give_back(&mut self, frame: FrameId) {
-        self.nodes[0].frames.free(frame);
-    }
-
     fn move_up(&mut self, rank: &mut u32, target: FrameId) {
         let source = World::frame_of(self, *rank).expect("a page that moves is resident");
         let flags = self.rule.flags_on_fill(AccessPath::Table);

@@ -73,10 +73,6 @@ impl MovesPages<u32> for World {
         word.is_resident().then(|| word.frame())
     }
 
-    fn give_back(&mut self, (_, frame): (Node, FrameId)) {
-        self.free_frame(frame);
-    }
-
     fn move_up(&mut self, page: &mut u32, (node, frame): (Node, FrameId)) {
         let before = self.access_loop.word(*page).frame();
         let rule = self.lists[Node::Fast as usize].root().access_rule();

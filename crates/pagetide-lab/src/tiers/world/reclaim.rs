@@ -101,8 +101,8 @@ impl Driven for World {
 }
 
 impl DrivenPass for World {
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.lists[node.index()])
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists {
+        &mut self.lists[node.index()]
     }
 
     fn flags(&self, frame: FrameId) -> Flags {

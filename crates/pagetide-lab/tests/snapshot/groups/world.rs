@@ -204,21 +204,21 @@ impl GroupsWorld {
     fn reclaim(&mut self, mut pass: GroupPass) -> u64 {
         self.groups.drain(&mut self.log);
         loop {
-            let step = self.groups.reclaim(&mut pass, &mut self.batch);
-            self.publish();
-            match step {
+            match self.groups.isolate(&mut pass, &mut self.batch) {
                 Step::TryEvict => self.look_at_victims(Verdict::Claimed),
                 Step::Look => self.look_at_victims(Verdict::Refused(Refusal::Busy)),
                 Step::WalkTables => self.walk_tables(),
                 Step::Done => return pass.nr_reclaimed(),
             }
+            self.groups.settle(&mut pass, &mut self.batch);
+            self.publish();
         }
     }
 
     fn publish(&mut self) {
         for settled in &self.batch.settled {
             let Settled::Evicted { page, frame, shadow } = *settled else {
-                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
+                unreachable!("memory of one tier")
             };
             match shadow {
                 Some(shadow) => self.words.insert(page, Word::Shadow(shadow)),

@@ -344,6 +344,14 @@ impl FrameArena {
         self.memory.frame_ptr(frame.0)
     }
 
+    /// Prefetches the entry of a claimed `frame`, for its release. Costs a few cycles.
+    #[inline]
+    pub fn fetch_claim(&self, frame: FrameId) {
+        if let Some(entry) = self.versions.get(frame.0 as usize) {
+            crate::machine::prefetch::fetch_to_write(entry);
+        }
+    }
+
     /// Prefetches the cache line at `offset` of `frame`, if it exists. Costs a few cycles.
     #[inline]
     pub fn fetch(&self, frame: FrameId, offset: usize) {

@@ -347,6 +347,12 @@ impl<'a> PageRef<'a> {
         crate::machine::prefetch::fetch(self.word());
     }
 
+    /// Prefetches the word, to be changed.
+    #[inline]
+    pub fn fetch_to_write(self) {
+        crate::machine::prefetch::fetch_to_write(self.word());
+    }
+
     /// Begins an optimistic read. Returns `None` unless the page is resident and unlocked, with its
     /// bytes in its frame.
     ///

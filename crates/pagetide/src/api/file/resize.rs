@@ -103,7 +103,9 @@ fn lock_to_cut(page: PageRef<'_>) -> Result<Lock<PageRef<'_>>, LockRefused> {
 #[cfg(test)]
 mod tests {
     use crate::{Bytes, OpenOptions, PageCache, Tier, WriteError};
+    use pagetide_core::driver;
     use pagetide_core::units::PAGE_BYTES;
+    use pagetide_sys::current_cpu;
     use std::path::Path;
 
     /// A read after the new length, before the copy of the last page is dropped.
@@ -121,7 +123,7 @@ mod tests {
         let engine = &cache.shared.engine;
         // Frames in other CPUs' logs are on no list.
         engine.pages.nodes.drain_logs();
-        engine.source.reclaim_pages(pagetide_core::driver::FIRST, 64);
+        driver::reclaim_on_demand(&mut engine.source.reclaimer(current_cpu()), driver::FIRST, 64);
         let pool = engine.pages.pool.as_ref().unwrap();
         assert_eq!(pool.collect_stats().nr_pages, 3);
         let mapping = &file.handle.mapping;

@@ -22,11 +22,7 @@ use crate::memory::tier::ParseTierError;
 use crate::memory::tier::plan::TierError;
 use std::io::{self, ErrorKind};
 
-trait HasKind {
-    fn kind(&self) -> ErrorKind;
-}
-
-impl HasKind for BuildError {
+impl BuildError {
     fn kind(&self) -> ErrorKind {
         match self {
             BuildError::NoMemory
@@ -40,7 +36,7 @@ impl HasKind for BuildError {
     }
 }
 
-impl HasKind for TierError {
+impl TierError {
     fn kind(&self) -> ErrorKind {
         match self {
             TierError::NoSuchNode { .. } => ErrorKind::NotFound,
@@ -50,13 +46,13 @@ impl HasKind for TierError {
     }
 }
 
-impl HasKind for ParseTierError {
+impl ParseTierError {
     fn kind(&self) -> ErrorKind {
         ErrorKind::InvalidInput
     }
 }
 
-impl HasKind for OpenError {
+impl OpenError {
     fn kind(&self) -> ErrorKind {
         match self {
             OpenError::NoAccess => ErrorKind::InvalidInput,
@@ -69,7 +65,7 @@ impl HasKind for OpenError {
     }
 }
 
-impl HasKind for CreateRegionError {
+impl CreateRegionError {
     fn kind(&self) -> ErrorKind {
         match self {
             CreateRegionError::Memory(error) => error.kind(),
@@ -84,7 +80,7 @@ impl HasKind for CreateRegionError {
     }
 }
 
-impl HasKind for ReadError {
+impl ReadError {
     fn kind(&self) -> ErrorKind {
         match self {
             ReadError::Store { source, .. } => source.kind(),
@@ -96,7 +92,7 @@ impl HasKind for ReadError {
     }
 }
 
-impl HasKind for WriteError {
+impl WriteError {
     fn kind(&self) -> ErrorKind {
         match self {
             WriteError::Store { source, .. } | WriteError::SetLen { source, .. } => source.kind(),
@@ -109,7 +105,7 @@ impl HasKind for WriteError {
     }
 }
 
-impl HasKind for SyncError {
+impl SyncError {
     fn kind(&self) -> ErrorKind {
         match self {
             SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),
@@ -118,7 +114,7 @@ impl HasKind for SyncError {
     }
 }
 
-impl HasKind for AdviseError {
+impl AdviseError {
     fn kind(&self) -> ErrorKind {
         match self {
             AdviseError::Writeback(source) => source.kind(),
@@ -127,7 +123,7 @@ impl HasKind for AdviseError {
     }
 }
 
-impl HasKind for ResizeError {
+impl ResizeError {
     fn kind(&self) -> ErrorKind {
         match self {
             ResizeError::OutOfRange { .. }
@@ -138,7 +134,7 @@ impl HasKind for ResizeError {
     }
 }
 
-impl HasKind for GroupError {
+impl GroupError {
     fn kind(&self) -> ErrorKind {
         match self {
             GroupError::Off => ErrorKind::Unsupported,

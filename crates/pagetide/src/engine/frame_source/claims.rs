@@ -5,8 +5,9 @@
 //!                                                 --> demoted: the folio joins its new lists
 //! ```
 //!
-//! A claim fails if the page is pinned, locked, or young. Claimed words stay locked until core has
-//! completed the batch and named the shadows. See [`driver`](pagetide_core::driver) for the order.
+//! A claim fails if the page is pinned, locked, or young. Pages are claimed with the lists locked.
+//! Claimed words stay locked until core has named the shadows of the batch, the lists are unlocked,
+//! and the page is evicted or copied below. See [`driver`](pagetide_core::driver) for the order.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
@@ -24,6 +25,7 @@ use pagetide_core::record;
 use pagetide_core::tiering::Migration;
 use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, LookedAt, PageRef};
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A locked page to be evicted, or just demoted.
@@ -31,18 +33,19 @@ struct Claimed<'m> {
     lock: Lock<PageRef<'m>>,
     /// Epoch of the mapping before the lock.
     epoch: u64,
-    /// Old frame of a demoted page.
-    left: Option<ClaimedFrame>,
+    /// Frame below, for a page to be demoted.
+    target: Option<ClaimedFrame>,
 }
 
 pub(crate) struct Claims<'m> {
     source: &'m FrameSource,
     cpu: CpuId,
     mappings: &'m Slots,
+    lists: Option<MutexGuard<'m, NodeLists>>,
     claimed: ClaimQueue<'m>,
     /// The pages to evict are unmapped from processes and regions.
     have_left_users: bool,
-    /// Young region pages, kept locked to be unmapped together, at the latest when the pass ends.
+    /// Young region pages, kept locked to be unmapped together once the lists are unlocked.
     looked: LookedAt<'m>,
     is_in_fault: bool,
 }
@@ -92,6 +95,7 @@ impl<'m> Claims<'m> {
             source,
             cpu,
             mappings,
+            lists: None,
             claimed,
             have_left_users: false,
             looked: LookedAt::default(),
@@ -111,7 +115,7 @@ impl<'m> Claims<'m> {
     fn leave_users(&mut self) {
         let has_copies = self.source.pages.pool.is_some();
         if !std::mem::replace(&mut self.have_left_users, true) && !has_copies {
-            let evicted = self.claimed.slots.iter().flatten().filter(|one| one.left.is_none());
+            let evicted = self.claimed.slots.iter().flatten().filter(|one| one.target.is_none());
             let locks = evicted.map(|one| &one.lock);
             Lock::leave_files(locks.clone());
             Lock::drop_from_users(locks);
@@ -135,8 +139,17 @@ impl<'m> Claims<'m> {
 }
 
 impl DrivenPass for Claims<'_> {
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.source.pages.nodes.at(node.index()).lock_lists())
+    fn lock_lists(&mut self, node: NodeId) {
+        self.lists = Some(self.source.pages.nodes.at(node.index()).lock_lists());
+    }
+
+    fn lists(&mut self, _node: NodeId) -> &mut NodeLists {
+        self.lists.as_deref_mut().expect("invariant: the driver has locked the lists")
+    }
+
+    fn unlock_lists(&mut self) {
+        self.lists = None;
+        self.looked.take_out();
     }
 
     fn flags(&self, frame: FrameId) -> Flags {
@@ -144,8 +157,12 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn fetch(&self, victims: &[Victim]) {
-        let pages = victims.iter().filter_map(|victim| self.page(victim.page));
-        pages.for_each(|page| page.fetch());
+        for victim in victims {
+            self.source.pages.nodes.of(victim.frame).frames.fetch(victim.frame);
+            if let Some(page) = self.page(victim.page) {
+                page.fetch_to_write();
+            }
+        }
     }
 
     fn spares(&mut self, victim: &Victim) -> bool {
@@ -178,7 +195,7 @@ impl DrivenPass for Claims<'_> {
         if lock.frame() != Some(victim.frame) || mapping.locked.holds(victim.page.index.0) {
             return Err(Refusal::Busy);
         }
-        self.claimed.push(Claimed { lock, epoch, left: None });
+        self.claimed.push(Claimed { lock, epoch, target: None });
         self.have_left_users = false;
         Ok(())
     }
@@ -188,10 +205,9 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn demote(&mut self, node: NodeId) -> bool {
-        let Some(target) = self.source.alloc_demoted(self.cpu, node.index()) else { return false };
         let claimed = self.claimed.youngest().expect("invariant: what is demoted is claimed");
-        claimed.left = Some(self.source.move_page(&mut claimed.lock, target, Flags::NONE));
-        true
+        claimed.target = self.source.alloc_demoted(self.cpu, node.index());
+        claimed.target.is_some()
     }
 
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>) {
@@ -212,8 +228,9 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn list_demoted(&mut self, frame: FrameId) {
-        let Claimed { lock, left, .. } = self.oldest();
-        let left = left.expect("invariant: a demoted page left a frame");
+        let Claimed { mut lock, target, .. } = self.oldest();
+        let target = target.expect("invariant: a demoted page has a frame below");
+        let left = self.source.move_page(&mut lock, target, Flags::NONE);
         debug_assert_eq!(left.frame(), frame);
         let mut world = self.source.reclaimer(self.cpu);
         driver::list_moved(&mut world, &lock, Migration::Demotion);
@@ -263,12 +280,13 @@ impl DrivenPass for Claims<'_> {
         match read {
             LeafRead::Walk => {
                 words.take_touched();
-                read_words(words, words.pages(), node, |_| true, look);
+                read_words(words, &mut self.looked, words.pages(), node, |_| true, look);
+                self.looked.take_out();
             }
             LeafRead::Around(pages) => {
                 let pages = PageIndex(pages.start)..PageIndex(pages.end);
                 let takes = |frame: FrameId| wants_around(self.source.pages.folios[frame].flags());
-                read_words(words, pages, node, takes, look);
+                read_words(words, &mut self.looked, pages, node, takes, look);
             }
         }
         true
@@ -277,8 +295,9 @@ impl DrivenPass for Claims<'_> {
 
 /// Reports the words of `range` for the node's frames to `look`. Clears the young bits of frames
 /// selected by `takes`. Young pages of other nodes keep their bits, and the leaf its mark.
-fn read_words(
-    words: LeafRef<'_>,
+fn read_words<'m>(
+    words: LeafRef<'m>,
+    looked: &mut LookedAt<'m>,
     range: Range<PageIndex>,
     node: &Node,
     mut takes: impl FnMut(FrameId) -> bool,
@@ -289,7 +308,7 @@ fn read_words(
         leaves_young |= !node.has(frame);
         node.has(frame) && takes(frame)
     };
-    words.for_each_resident(range, takes, |index, frame, was_young| match was_young {
+    words.for_each_resident(looked, range, takes, |index, frame, was_young| match was_young {
         true => look.young(index, frame),
         false if node.has(frame) => look.resident(index),
         false => {}

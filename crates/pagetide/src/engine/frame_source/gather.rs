@@ -59,10 +59,7 @@ impl FrameSource {
             return None;
         }
         let target = targets.pop()?;
-        if !node.lock_lists().whole_mut().withdraw(frame) {
-            targets.push(target);
-            return None;
-        }
+        node.lock_lists().whole_mut().withdraw(frame);
         let to = target.frame();
         let left = self.move_page(&mut lock, target, Flags::NONE);
         node.lock_lists().whole_mut().moved_in(to);
@@ -75,7 +72,7 @@ impl FrameSource {
 mod tests {
     use super::*;
     use crate::{Bytes, PageCache, PolicyName, Store};
-    use pagetide_core::ids::NodeId;
+    use pagetide_core::driver;
     use pagetide_core::units::PAGE_BYTES;
     use std::collections::HashMap;
     use std::io;
@@ -137,7 +134,8 @@ mod tests {
         let source = &cache.shared.engine.source;
         let node = source.pages.nodes.at(0);
         let before = node.frames.nr_managed();
-        source.reclaim_pages(NodeId(0), NR_MIN.into());
+        let mut world = source.reclaimer(current_cpu());
+        driver::reclaim_on_demand(&mut world, driver::FIRST, NR_MIN.into());
         let gathered = source.take_gathered(0, NR_MIN);
         let nr = gathered.len() as u32;
         let mut nr_in = HashMap::<u32, u32>::new();

@@ -34,10 +34,10 @@ use crate::engine::registry::Registry;
 use crate::engine::tiering::Tiering;
 use crate::memory::locks::Signal;
 use pagetide_core::ids::{CpuId, FrameId};
-use pagetide_core::lru::AccessPath;
+use pagetide_core::lru::{AccessPath, ReclaimBatch};
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub(crate) struct FrameSource {
@@ -53,6 +53,8 @@ pub(crate) struct FrameSource {
     /// Worker threads run. Otherwise callers do their work.
     pub(crate) has_workers: bool,
     pub(crate) here: Here,
+    /// Reused from pass to pass. A pass beside another has its own.
+    pub(crate) spare_batch: Mutex<ReclaimBatch>,
     pub(crate) has_free: AtomicBool,
 }
 

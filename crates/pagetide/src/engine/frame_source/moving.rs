@@ -145,10 +145,6 @@ impl<H: PageHandle> MovesPages<Lock<H>> for Reclaimer<'_> {
         page.frame()
     }
 
-    fn give_back(&mut self, frame: ClaimedFrame) {
-        self.source.free_claimed(self.cpu, frame);
-    }
-
     fn move_up(&mut self, page: &mut Lock<H>, target: ClaimedFrame) {
         let flags = self.source.pages.rule.flags_on_fill(AccessPath::Table);
         let left = self.source.move_page(page, target, flags);

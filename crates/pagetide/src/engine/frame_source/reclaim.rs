@@ -7,7 +7,7 @@ use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::stats::counters::Event;
 use crate::memory::node::Node;
 use pagetide_core::driver::{self, Driven, Woken};
-use pagetide_core::group::{NodeLists, NodePass};
+use pagetide_core::group::NodeLists;
 use pagetide_core::ids::{CpuId, NodeId};
 use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::lru::{GenCommandError, ReclaimBatch, ReclaimKind};
@@ -111,7 +111,9 @@ impl Driven for Reclaimer<'_> {
         match &mut self.here {
             None => {
                 let mut claims = Claims::new(self.source, self.cpu, &mappings);
-                run(&mut claims, &mut ReclaimBatch::new());
+                let (mut spare, mut new) =
+                    (self.source.spare_batch.try_lock(), ReclaimBatch::new());
+                run(&mut claims, spare.as_deref_mut().unwrap_or(&mut new));
             }
             Some(here) => {
                 let mut claims = Claims::in_fault(self.source, self.cpu, &mappings);
@@ -158,26 +160,10 @@ impl FrameSource {
         claimed
     }
 
-    pub(crate) fn reclaim_pages(&self, node: NodeId, target: u64) -> u64 {
-        driver::reclaim_on_demand(&mut self.reclaimer(current_cpu()), node, target)
-    }
-
     /// Frees frames for runs if memory is short. Returns true if any was freed.
     pub(crate) fn make_room_for_runs(&self, nr: u64) -> bool {
-        let frames = &self.pages.nodes.first().frames;
-        let target = frames.run_target(nr);
-        if target == 0 {
-            return false;
-        }
-        let mut world = self.reclaimer(current_cpu());
-        // Frames kept on lists leave holes.
-        frames.set_reclaim_active(true);
-        world.count_pass(ReclaimKind::Background);
-        let start = |lists: &mut NodeLists| NodePass::background(lists, target);
-        let mut pass = world.lend_current(driver::FIRST, start);
-        driver::reclaim(&mut world, driver::FIRST, &mut pass);
-        frames.set_reclaim_active(false);
-        pass.scan().reclaimed > 0
+        let target = self.pages.nodes.first().frames.run_target(nr);
+        target > 0 && driver::reclaim_for_runs(&mut self.reclaimer(current_cpu()), target) > 0
     }
 
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {

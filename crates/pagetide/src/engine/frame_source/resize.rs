@@ -7,25 +7,24 @@
 //!              many?     gather whole blocks first (`gather`)
 //! ```
 //!
-//! Problem: the frames hold pages in use. Idea: only free frames leave, so that a shrink is
-//! reclaim, and no thread is stopped. Tiers shrink before any tier grows, so that the sum never
-//! exceeds the larger of both sizes.
+//! Problem: the frames hold pages in use. Idea: only free frames leave, so that a shrink is reclaim
+//! by core's driver, and no thread is stopped. Tiers shrink before any tier grows, so that the sum
+//! never exceeds the larger of both sizes.
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
 use crate::engine::errors::ResizeError;
 use crate::engine::flush::scope::OnLocked;
 use crate::engine::frame_source::FrameSource;
+use crate::engine::frame_source::reclaim::Reclaimer;
 use crate::engine::limits::Limits;
 use crate::memory::locks::lock;
-use crate::memory::node::Node;
+use pagetide_core::driver::{self, Resizes};
 use pagetide_core::ids::NodeId;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
+use pagetide_sys::current_cpu;
 use std::ops::RangeInclusive;
-
-/// Rounds without progress before failing.
-const ROUNDS_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct GivenUp {
@@ -109,37 +108,24 @@ impl FrameSource {
     }
 
     fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
-        let node = self.pages.nodes.at(nth);
-        let was = node.frames.nr_managed();
-        let mut now = node.frames.resize(nr_frames, Vec::new());
-        let mut rounds = 0;
-        while now > nr_frames && rounds < ROUNDS_MAX {
-            let nr_wanted = u64::from(now - nr_frames);
-            self.make_room_below(nth, nr_wanted);
-            if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
-                // Frames in other CPUs' logs are on no list.
-                self.pages.nodes.drain_logs();
-                self.flusher.flush_all(OnLocked::Skip);
-                self.flusher.flush_for_room();
-                rounds += 1;
-            }
-            now = node.frames.resize(nr_frames, self.take_gathered(nth, now - nr_frames));
-        }
+        let frames = &self.pages.nodes.at(nth).frames;
+        let was = frames.nr_managed();
+        let now = frames.resize(nr_frames, Vec::new());
+        let mut world = self.reclaimer(current_cpu());
+        let now = driver::shrink_node(&mut world, NodeId(nth as u8), now, nr_frames);
         GivenUp { wanted: (was - nr_frames).into(), given_up: was.saturating_sub(now).into() }
     }
+}
 
-    /// Frees frames in slower nodes for the pages to demote. Further pages are evicted, even hot
-    /// ones.
-    fn make_room_below(&self, nth: usize, nr_pages: u64) {
-        let demotes = self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth));
-        if !demotes {
-            return;
-        }
-        let below: &Node = self.pages.nodes.at(nth + 1);
-        let nr_missing = nr_pages.saturating_sub(below.frames.room_for_demoted());
-        if nr_missing > 0 {
-            self.make_room_below(nth + 1, nr_missing);
-            self.reclaim_pages(NodeId(nth as u8 + 1), nr_missing);
-        }
+impl Resizes for Reclaimer<'_> {
+    fn take_out_of_service(&mut self, node: NodeId, nr_frames: u32) -> u32 {
+        let frames = &self.source.pages.nodes.at(node.index()).frames;
+        let nr_surplus = frames.nr_managed().saturating_sub(nr_frames);
+        frames.resize(nr_frames, self.source.take_gathered(node.index(), nr_surplus))
+    }
+
+    fn write_back(&mut self) {
+        self.source.flusher.flush_all(OnLocked::Skip);
+        self.source.flusher.flush_for_room();
     }
 }

@@ -85,6 +85,13 @@ impl ArenaFrames {
         self.arena.claim(self.in_arena(frame)).expect("the allocator hands out each frame once")
     }
 
+    /// Prefetches the allocator's and the arena's entries of a frame that is about to be freed.
+    #[inline]
+    pub(crate) fn fetch(&self, frame: FrameId) {
+        self.arena.fetch_claim(frame);
+        self.zone.fetch(FrameId(frame.0 - self.first));
+    }
+
     pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
         let first = self.first;
         let in_zone = frames.into_iter().map(|frame| FrameId(frame.0 - first));

@@ -18,7 +18,7 @@ use pagetide_core::page_alloc::{
     WatermarkLevel, Zone, ZoneSignals,
 };
 use pagetide_core::units::Millis;
-use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
+use pagetide_sys::{TryLock, fetch_to_write, read_cache_slice, read_nr_cpus_possible};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -99,6 +99,11 @@ impl SharedZone {
     #[inline]
     pub(crate) fn free_one(&self, cpu: CpuId, order: Order, block: FrameId) {
         self.free(cpu, order, [block]);
+    }
+
+    #[inline]
+    pub(crate) fn fetch(&self, frame: FrameId) {
+        self.table.prefetch(frame, fetch_to_write);
     }
 
     pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {

@@ -1,45 +1,24 @@
-//! Optional interfaces of the two lists: aging by tables, a group clock, type weights.
+//! Optional methods of the two lists: aging by tables, a group clock, type weights.
 
 use super::TwoLists;
 use super::design::{Design, RefaultVerdict};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::capability::{AgesByTables, Capabilities, GroupClock, WeighsTypes};
+use crate::lru::capability::Capabilities;
 use crate::lru::refault_distance::{HierarchyCounts, ListPages, NonresidentAge};
-use crate::lru::{AccessPath, Context, Mechanism, ShadowEntry};
+use crate::lru::{Context, Mechanism, ShadowEntry};
 
 impl<D: Design> Capabilities for TwoLists<D> {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn group_clock(&self) -> Option<&dyn GroupClock> {
-        Some(self)
-    }
-
-    fn group_clock_mut(&mut self) -> Option<&mut dyn GroupClock> {
-        Some(self)
-    }
-
-    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
-        Some(self)
-    }
-}
-
-impl<D: Design> AgesByTables for TwoLists<D> {
     /// Sets REFERENCED in place of the young bit, which the walk cleared.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].set(Flags::REFERENCED);
     }
-}
 
-impl<D: Design> GroupClock for TwoLists<D> {
     fn refault_judged(
         &mut self,
         cx: &mut Context<'_>,
         frame: FrameId,
         shadow: ShadowEntry,
-        _kind: AccessPath,
         is_recent: bool,
     ) {
         let verdict = if self.switches.has(Mechanism::RefaultDistance) {
@@ -74,9 +53,7 @@ impl<D: Design> GroupClock for TwoLists<D> {
         }
         self.cost.note_below(new.cost, nr_listed);
     }
-}
 
-impl<D: Design> WeighsTypes for TwoLists<D> {
     /// Limits swappiness to 200: there is no anonymous-only mode.
     fn set_swappiness(&mut self, swappiness: u8) {
         self.swappiness = swappiness.min(200);

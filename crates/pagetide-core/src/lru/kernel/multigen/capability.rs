@@ -4,7 +4,7 @@ use super::profile::Profile;
 use super::{Multigen, is_parked};
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
-use crate::lru::capability::{AgesByTables, Capabilities, Explains, WeighsTypes};
+use crate::lru::capability::Capabilities;
 use crate::lru::kernel::multigen::swappiness::Swappiness;
 use crate::lru::page_table::{TableWalk, YoungPages};
 use crate::lru::{Context, Mechanism};
@@ -12,20 +12,6 @@ use crate::vmstat::Counter;
 use core::fmt;
 
 impl<P: Profile> Capabilities for Multigen<P> {
-    fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
-        Some(self)
-    }
-
-    fn explains(&self) -> Option<&dyn Explains> {
-        Some(self)
-    }
-
-    fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
-        Some(self)
-    }
-}
-
-impl<P: Profile> AgesByTables for Multigen<P> {
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let profile = self.profile;
         if is_parked(cx.flags(frame)) || !self.switches.has(Mechanism::Generations) {
@@ -49,15 +35,11 @@ impl<P: Profile> AgesByTables for Multigen<P> {
             self.walks.count(found.counts);
         }
     }
-}
 
-impl<P: Profile> WeighsTypes for Multigen<P> {
     fn set_swappiness(&mut self, swappiness: u8) {
         self.swappiness = Swappiness::new(self.can_swap, swappiness, P::SWAPPINESS_MAX);
     }
-}
 
-impl<P: Profile> Explains for Multigen<P> {
     fn write_state(
         &self,
         folios: &Folios,

@@ -123,10 +123,11 @@ fn active_shrink_rotates_only_young_executables() {
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
     for _ in 0..2 {
-        assert_eq!(world.lruvec.reclaim(&mut pass, &mut batch), Step::Look);
+        assert_eq!(world.lruvec.isolate(&mut pass, &mut batch), Step::Look);
         world.answer(&mut batch, false);
+        world.lruvec.settle(&mut pass, &mut batch);
     }
-    assert_eq!(world.lruvec.reclaim(&mut pass, &mut batch), Step::Done);
+    assert_eq!(world.lruvec.isolate(&mut pass, &mut batch), Step::Done);
     assert_eq!((world.pages(ACTIVE_FILE), world.pages(INACTIVE_FILE)), (vec![0], vec![2]));
     assert_eq!(world.sizes(), ListPages { inactive: [1, 1], active: [0, 1] });
     for (page, is_workingset) in [(0, false), (1, true), (2, true)] {

@@ -131,14 +131,14 @@ impl World {
         self.drain();
         let mut batch = ReclaimBatch::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            self.publish(&batch);
-            match step {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => self.answer(&mut batch, true),
                 Step::Look => self.answer(&mut batch, false),
                 Step::WalkTables => panic!("two lists need no walk"),
                 Step::Done => break,
             }
+            self.lruvec.settle(&mut pass, &mut batch);
+            self.publish(&batch);
         }
         self.lruvec.validate();
         pass.scan

@@ -115,7 +115,17 @@ impl Group {
         let mut pass = ReclaimPass::direct(&self.lruvec);
         let mut batch = ReclaimBatch::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
+            match self.lruvec.isolate(&mut pass, &mut batch) {
+                Step::TryEvict => {
+                    for victim in batch.victims_mut() {
+                        victim.verdict = Verdict::Claimed;
+                    }
+                }
+                Step::Look => unreachable!("mglru learns of young pages from walks and trials"),
+                Step::WalkTables => self.lruvec.report_young(&[]),
+                Step::Done => break,
+            }
+            self.lruvec.settle(&mut pass, &mut batch);
             for settled in &batch.settled {
                 let Settled::Evicted { page, frame, shadow } = *settled else {
                     panic!("nothing is discarded here")
@@ -125,16 +135,6 @@ impl Group {
                 self.shadows[page] = shadow;
                 self.free.push(frame);
                 self.charged -= 1;
-            }
-            match step {
-                Step::TryEvict => {
-                    for victim in batch.victims_mut() {
-                        victim.verdict = Verdict::Claimed;
-                    }
-                }
-                Step::Look => unreachable!("mglru learns of young pages from walks and trials"),
-                Step::WalkTables => self.lruvec.report_young(&[]),
-                Step::Done => break,
             }
         }
         assert!(pass.scan.reclaimed > 0, "a pass over clean files frees something");

@@ -88,11 +88,13 @@ fn folios_in_flight_empty_the_oldest_generation() {
     let mut pass = ReclaimPass::direct(&steps.lruvec);
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     assert_eq!(batch.victims_mut().len(), 40);
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    steps.lruvec.settle(&mut pass, &mut batch);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     assert_eq!(batch.victims_mut().len(), 40, "all once more");
-    let _ = steps.lruvec.reclaim(&mut pass, &mut batch);
+    steps.lruvec.settle(&mut pass, &mut batch);
+    let _ = steps.lruvec.isolate(&mut pass, &mut batch);
     let summary = steps.summary();
     assert_eq!(summary.min_seq[FILE], 2, "the oldest generations are gone");
     assert_eq!(steps.sizes(FILE), [0, 0, 40, 0], "survivors are at max-1");
@@ -110,11 +112,11 @@ fn a_young_victim_is_kept_once_and_activated_the_second_time() {
     let mut pass = ReclaimPass::direct(&steps.lruvec);
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     for victim in batch.victims_mut() {
         victim.verdict = Verdict::Refused(Refusal::Young);
     }
-    let _ = steps.lruvec.reclaim(&mut pass, &mut batch);
+    steps.lruvec.settle(&mut pass, &mut batch);
     assert_eq!(steps.seq_of(frame), 2, "kept: max-1");
     assert!(!steps.folio(frame).flags().any(Flags::WORKINGSET));
     for other in others {
@@ -148,9 +150,9 @@ fn a_refused_dirty_page_is_marked_and_kept_young() {
     let mut pass = ReclaimPass::direct(&steps.lruvec);
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     batch.victims_mut()[0].verdict = Verdict::Refused(Refusal::Dirty);
-    let _ = steps.lruvec.reclaim(&mut pass, &mut batch);
+    steps.lruvec.settle(&mut pass, &mut batch);
     let flags = steps.folio(frame).flags();
     assert!(flags.any(Flags::RECLAIM), "{flags:?}");
     assert!(batch.victims_mut().is_empty(), "no second trial");
@@ -163,10 +165,11 @@ fn a_write_back_that_ended_meanwhile_means_another_trial() {
     let mut pass = ReclaimPass::direct(&steps.lruvec);
     pass.scan.priority = 0;
     let mut batch = ReclaimBatch::new();
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     assert!(!steps.folio(frame).flags().any(Flags::RECLAIM), "its turn has come");
     batch.victims_mut()[0].verdict = Verdict::Refused(Refusal::Dirty);
-    assert_eq!(steps.lruvec.reclaim(&mut pass, &mut batch), Step::TryEvict);
+    steps.lruvec.settle(&mut pass, &mut batch);
+    assert_eq!(steps.lruvec.isolate(&mut pass, &mut batch), Step::TryEvict);
     assert_eq!(batch.victims_mut()[0].frame, frame);
     assert!(!steps.folio(frame).flags().any(Flags::RECLAIM), "nothing would rotate it");
 }
@@ -213,7 +216,7 @@ fn a_promoted_folio_can_be_dropped_before_it_is_sorted() {
     let promoted = steps.add_one(PageType::File, Flags::REFERENCED);
     steps.add(9, PageType::File, Flags::NONE);
     steps.lruvec.report_young(&[promoted]);
-    let _ = steps.lruvec.discard(promoted);
+    steps.lruvec.discard(promoted);
     steps.lruvec.validate();
     assert_eq!(steps.sizes(FILE), [9, 0, 0, 0]);
 }

@@ -86,14 +86,7 @@ impl Steps {
         pass.scan.priority = priority;
         let mut batch = ReclaimBatch::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                if let Settled::Evicted { frame, shadow, .. } = settled {
-                    self.evicted.push((*frame, shadow.expect("mglru leaves shadows")));
-                }
-            }
-            self.lruvec.validate();
-            match step {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => {
                     for victim in batch.victims_mut() {
                         *self.trials.entry(victim.frame).or_default() += 1;
@@ -110,6 +103,13 @@ impl Steps {
                 }
                 Step::Done => return pass,
             }
+            self.lruvec.settle(&mut pass, &mut batch);
+            for settled in &batch.settled {
+                if let Settled::Evicted { frame, shadow, .. } = settled {
+                    self.evicted.push((*frame, shadow.expect("mglru leaves shadows")));
+                }
+            }
+            self.lruvec.validate();
         }
     }
 

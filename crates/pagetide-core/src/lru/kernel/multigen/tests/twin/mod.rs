@@ -9,8 +9,8 @@ mod model;
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName,
-    ReclaimBatch, Room, Settled, ShadowEntry, Switches, Verdict,
+    AccessLog, AccessPath, LruConfig, Lruvec, Marked, Mechanism, PolicyName, ReclaimBatch, Room,
+    Settled, ShadowEntry, Switches, Verdict,
 };
 use crate::reclaim::{ReclaimPass, Step};
 use alloc::collections::BTreeMap;
@@ -50,13 +50,7 @@ impl Real {
         let mut evicted = Vec::new();
         let mut batch = ReclaimBatch::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                if let Settled::Evicted { page, shadow, .. } = settled {
-                    evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
-                }
-            }
-            match step {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => {
                     for victim in batch.victims_mut() {
                         let refusal = world.refusal(victim.page.index.0);
@@ -66,6 +60,12 @@ impl Real {
                 Step::WalkTables => self.walk(world),
                 Step::Look => unreachable!("young pages are learnt from walks and trials"),
                 Step::Done => return evicted,
+            }
+            self.lruvec.settle(&mut pass, &mut batch);
+            for settled in &batch.settled {
+                if let Settled::Evicted { page, shadow, .. } = settled {
+                    evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
+                }
             }
         }
     }
@@ -213,7 +213,7 @@ impl Pair {
     fn discard(&mut self, page: u64) {
         let Some(frame) = self.resident.remove(&page) else { return };
         self.real.lruvec.drain(&mut self.real.log);
-        assert_eq!(self.real.lruvec.discard(frame), Discarded::Freed);
+        self.real.lruvec.discard(frame);
         self.model.discard(&self.world, page);
         self.world.dirty.remove(&page);
         self.world.young.remove(&page);
