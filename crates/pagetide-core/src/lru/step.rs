@@ -60,6 +60,19 @@ pub(super) fn step<P: LruPolicy>(
     if !batch.victims.is_empty() {
         return Step::TryEvict;
     }
+    isolate(policy, cx, scan, cursor, stage, batch)
+}
+
+/// Isolates the next victims, or ends the pass.
+#[inline(always)]
+pub(super) fn isolate<P: LruPolicy>(
+    policy: &mut P,
+    cx: &mut Context<'_>,
+    scan: &mut Scan,
+    cursor: &mut P::Cursor,
+    stage: &mut Stage,
+    batch: &mut ReclaimBatch,
+) -> Step {
     while !stage.is_over {
         if scan.group.has_given_enough(scan) {
             stage.is_over = true;
@@ -89,6 +102,7 @@ pub(super) fn step<P: LruPolicy>(
     Step::Done
 }
 
+#[inline]
 fn next_priority<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,
