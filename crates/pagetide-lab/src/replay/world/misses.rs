@@ -15,13 +15,17 @@ use super::clock::{self, Counted, VirtualClock};
 use super::node::Node;
 use super::{AccessKind, Memory, Page, Setup, Word, World};
 use crate::replay::memory::Frames;
-use crate::trace::DenseTrace;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{FrameId, PageId, PageType};
 use pagetide_core::lru::{
     AccessLog, AccessPath, LruPolicy, Marked, PolicyLists, PolicyVisitor, ReclaimBatch, Room,
     ShadowEntry,
 };
+use std::hint::black_box;
+use std::ops::BitXor;
+
+/// Entries to fetch at once.
+const NR_FETCHED: usize = 16;
 
 pub(super) fn is_plain(setup: &Setup) -> bool {
     let keeps_nothing = setup.swap_pages.is_none() && setup.flush_every.is_none();
@@ -43,7 +47,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         };
         let misses = Misses {
             entries: (ranks, kinds),
-            trace: self.trace,
+            ids: self.trace.pages(),
             folios: &self.folios,
             pages: &mut self.pages,
             rank_in: &mut self.rank_in,
@@ -71,7 +75,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 /// A run of misses, with the parts of the world beside the lists.
 struct Misses<'w, Evicted> {
     entries: (&'w [u32], &'w [AccessKind]),
-    trace: &'w DenseTrace,
+    ids: &'w [PageId],
     folios: &'w Folios,
     pages: &'w mut [Page],
     rank_in: &'w mut [u32],
@@ -102,6 +106,9 @@ impl<Evicted: FnMut(PageId)> PolicyVisitor for Misses<'_, Evicted> {
             if !is_plain {
                 break;
             }
+            if nr_played % NR_FETCHED == 0 {
+                self.fetch(&ranks[nr_played..]);
+            }
             nr_played += 1;
             self.counted.accesses += 1;
             self.counted.misses += 1;
@@ -122,6 +129,16 @@ impl<Evicted: FnMut(PageId)> PolicyVisitor for Misses<'_, Evicted> {
 }
 
 impl<Evicted: FnMut(PageId)> Misses<'_, Evicted> {
+    /// Loads the words and the pages of the next entries, so that their cache misses overlap.
+    #[inline]
+    fn fetch(&self, ranks: &[u32]) {
+        let loaded = ranks.iter().take(NR_FETCHED).map(|rank| {
+            let rank = *rank as usize;
+            self.pages[rank].bits() ^ self.ids[rank].index.0
+        });
+        black_box(loaded.fold(0, BitXor::bitxor));
+    }
+
     /// Takes a free frame, after reclaim if there is none.
     #[inline]
     fn alloc<P: LruPolicy>(
@@ -136,7 +153,7 @@ impl<Evicted: FnMut(PageId)> Misses<'_, Evicted> {
                 let rank = self.rank_in[frame.0 as usize];
                 self.pages[rank as usize].set_word(shadow.map_or(Word::Absent, Word::Shadow));
                 self.free.push(frame);
-                (self.evicted)(self.trace.page(rank));
+                (self.evicted)(self.ids[rank as usize]);
             });
         }
         self.free.pop()
@@ -150,7 +167,7 @@ impl<Evicted: FnMut(PageId)> Misses<'_, Evicted> {
         rank: u32,
         shadow: Option<ShadowEntry>,
     ) {
-        self.folios[frame].bind(self.trace.page(rank), PageType::File, Flags::NONE);
+        self.folios[frame].bind(self.ids[rank as usize], PageType::File, Flags::NONE);
         if let Some(shadow) = shadow {
             lists.refault(self.log, frame, shadow, AccessPath::Descriptor);
         }
