@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   entries    h h h h M h h W h h h h h h ...
-//!              `-----'   `-'   `-----------'        loops of hits; M: a loop of misses; W: the long way
+//!              `-----'   `-'   `-----------'        loops of hits (M: of misses); W: the long way
 //! ```
 //!
 //! A plain hit reads an unmarked file page in the fastest memory, other than the last page read
