@@ -58,8 +58,14 @@ impl Victims {
     pub fn take(&mut self, folios: &Folios, frame: FrameId) {
         debug_assert!(self.list.len() < VICTIMS_MAX);
         let folio = &folios[frame];
-        folio.update(|flags| Some(flags.without(Flags::ON_LIST).with(Flags::ISOLATED)));
+        folio.update(|flags| Some(Victims::isolated(flags)));
         self.push(frame, folio.page());
+    }
+
+    /// Returns the flags of an isolated folio.
+    #[inline]
+    pub(super) fn isolated(flags: Flags) -> Flags {
+        flags.without(Flags::ON_LIST).with(Flags::ISOLATED)
     }
 
     /// Returns the number of victims.

@@ -29,6 +29,7 @@ pub(super) fn drain_and_refault<P: LruPolicy>(
 }
 
 /// Applies log entries in order. Stale entries do nothing.
+#[inline]
 pub(super) fn apply_entries(
     policy: &mut impl LruPolicy,
     cx: &mut Context<'_>,

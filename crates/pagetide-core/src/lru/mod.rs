@@ -20,7 +20,7 @@
 //!   lru_gen/                                     generations and commands as text
 //!   lruvec/                                      one policy at work, and its folios
 //!   registry                                     the types behind the names
-//!   drain, settle, step                          applying a log, a batch and a step
+//!   drain, settle, step, visit                   applying a log, a batch, a step, many events
 //!   kernel/, own/, baseline/                     the policies
 //!   policy/, capability                          their interfaces
 //!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
@@ -55,6 +55,7 @@ mod settle;
 mod shadow;
 mod shadow_budget;
 mod step;
+mod visit;
 
 pub use access::{AccessPath, AccessRule, Marked};
 pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};
@@ -71,6 +72,7 @@ pub use scan::{DEF_PRIORITY, GroupScan, RECLAIM_BATCH, ReclaimKind, Scan, Share,
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;
 pub use step::Step;
+pub use visit::{PolicyLists, PolicyVisitor};
 
 pub(crate) use registry::{Cursor, Policy};
 pub(crate) use step::Stage;

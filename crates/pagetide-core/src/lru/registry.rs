@@ -12,12 +12,14 @@ use super::kernel::multigen::{Mglru, Mglru61, Mglru73, MultigenSummary};
 use super::own::{Pagetide, SelectionSummary, Tuning};
 use super::settle::settle_all;
 use super::step::{Stage, Step, isolate};
+use super::visit::{PolicyLists, PolicyVisitor};
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, PolicyName,
     ReclaimBatch, ReclaimKind, Scan, ShadowEntry,
 };
 use crate::folio::Folios;
 use crate::ids::FrameId;
+use crate::units::Millis;
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
@@ -208,6 +210,16 @@ impl Policy {
         each_with_cursor!(self, cursor, (policy, inner) => {
             settle_all(&mut **policy, cx, scan, inner, batch, stage.is_looking)
         })
+    }
+
+    #[inline]
+    pub(crate) fn visit<V: PolicyVisitor>(
+        &mut self,
+        cx: Context<'_>,
+        now: &mut Millis,
+        visitor: V,
+    ) -> V::Output {
+        each!(self, policy => visitor.visit(PolicyLists { policy: &mut **policy, cx, now }))
     }
 
     /// Ends a pass over several lruvecs.

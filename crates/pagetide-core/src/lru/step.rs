@@ -45,6 +45,7 @@ impl Stage {
 }
 
 /// Isolates the next victims. Repeats [`Step::Done`] at the end.
+#[inline(always)]
 pub(super) fn isolate<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,
@@ -85,6 +86,7 @@ pub(super) fn isolate<P: LruPolicy>(
     Step::Done
 }
 
+#[inline]
 fn next_priority<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,

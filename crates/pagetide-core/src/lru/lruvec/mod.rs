@@ -15,7 +15,7 @@ mod capability;
 
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Cursor, Logged, LruConfig, LruvecId, Policy,
-    PolicyChoice, PolicyName, ShadowEntry, Statistics,
+    PolicyChoice, PolicyName, PolicyVisitor, ShadowEntry, Statistics,
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
@@ -131,6 +131,14 @@ impl Lruvec {
     ) {
         let (policy, mut cx) = self.parts();
         policy.drain_and_refault(&mut cx, log, frame, shadow, kind);
+    }
+
+    /// Runs work that is compiled for each policy.
+    #[inline]
+    pub fn visit<V: PolicyVisitor>(&mut self, visitor: V) -> V::Output {
+        let Lruvec { policy, folios, vmstat, now, .. } = self;
+        let cx = Context { folios, vmstat, now: *now };
+        policy.visit(cx, now, visitor)
     }
 
     /// Drops a truncated or invalidated page. Its frame leaves without a shadow, and is the

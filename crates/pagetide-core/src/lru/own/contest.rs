@@ -25,7 +25,13 @@ pub(super) struct Contest {
 
 impl Contest {
     /// Takes 1 if only the first hit, -1 if only the second, else 0.
+    #[inline]
     pub(super) fn note(&mut self, lead: i64) {
+        if lead == 0 {
+            // Without losses, the count is 0.
+            self.nr_since += u64::from(self.lost > 0);
+            return;
+        }
         self.lead += lead;
         self.nr_disagreed += lead.unsigned_abs();
         self.lost = self.lost.saturating_add_signed(lead);

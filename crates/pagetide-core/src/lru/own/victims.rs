@@ -80,7 +80,8 @@ impl Pagetide {
         };
         let other = if preferred == Place::Main { Place::Probation } else { Place::Main };
         let has_more = |place: Place| budget[place as usize] > 0 && self.engine.len_of(place) > 0;
-        if let Some(place) = [preferred, other].into_iter().find(|place| has_more(*place)) {
+        let place = if has_more(preferred) { preferred } else { other };
+        if has_more(place) {
             budget[place as usize] -= 1;
             return Some(self.engine.look(folios, place));
         }

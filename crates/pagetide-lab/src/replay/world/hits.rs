@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   entries    h h h h M h h W h h h h h h ...
-//!              `-----'   `-'   `-----------'        loops of hits; M, W: the long way
+//!              `-----'   `-'   `-----------'        loops of hits (M: of misses); W: the long way
 //! ```
 //!
 //! A plain hit reads an unmarked file page in the fastest memory, other than the last page read
@@ -19,16 +19,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let mut at = 0;
         loop {
             at += self.play_hits(&ranks[at..], &kinds[at..]);
-            let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) else { break };
-            if !self.play_miss(rank, kind) {
+            let nr_missed = self.play_misses(&ranks[at..], &kinds[at..]);
+            at += nr_missed;
+            if nr_missed == 0 {
+                let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at)) else { break };
                 self.apply_any(rank, kind);
-            }
-            at += 1;
-            // A vain search for hits costs half a miss.
-            while let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at))
-                && self.pages[rank as usize].is_plainly_absent()
-                && self.play_miss(rank, kind)
-            {
                 at += 1;
             }
         }

@@ -74,7 +74,7 @@ pub struct World<'a, Evicted> {
     background: Background,
     clock: VirtualClock,
     follows_trace: bool,
-    /// A group's limit over file pages: see `misses.rs`.
+    /// Reclaim can evict every page: see `misses.rs`.
     is_plain: bool,
     /// One open file for all reads. `last_read` is the rank of the page in which the last read
     /// ended.
@@ -313,6 +313,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     fn make_young(&mut self, rank: u32) {
+        self.is_plain = false;
         if !self.pages[rank as usize].set(Mark::Young) {
             self.tables.touch(self.trace, rank);
         }

@@ -231,23 +231,32 @@ fn tiny_kernel_groups_stay_whole() {
     }
 }
 
-/// Hits, repeated reads, writes and misses in a small memory, with clock checks.
+/// Hits, repeated reads, writes, discards and misses in a small memory, with clock checks. Accesses
+/// through tables come last.
 #[test]
 fn plain_hits_and_misses_are_what_they_are_the_long_way() {
     let mut random = crate::random::Random::new(7);
     let mut trace = DenseTrace::default();
     let mut index = 0;
-    for _ in 0..20_000 {
+    for nth in 0..20_000 {
         if random.below(8) > 0 {
             index = random.below(20) * random.below(20);
         }
         let page = PageId { index: PageIndex(index), ..PageId::default() };
-        let kind = if random.below(9) == 0 { AccessKind::Write } else { AccessKind::Read };
+        let kind = match random.below(18) {
+            0 | 1 => AccessKind::Write,
+            2 => AccessKind::Discard,
+            3 if nth > 16_000 => AccessKind::Table,
+            _ => AccessKind::Read,
+        };
         trace.push(Access { page, kind, thread: 0 });
     }
     for &policy in PolicyName::ALL {
-        for reader in [Reader::Recorded, Reader::OneHandle] {
-            let flush_every = Some(Millis(20));
+        for (reader, flush_every) in [
+            (Reader::Recorded, None),
+            (Reader::OneHandle, None),
+            (Reader::OneHandle, Some(Millis(20))),
+        ] {
             let setup = Setup { reader, flush_every, ..Setup::new(policy, 64) };
             let (mut evicted, mut by_hand) = (Vec::new(), Vec::new());
             let mut world = World::new(setup, &trace, |page| evicted.push(page));

@@ -99,6 +99,11 @@ impl Page {
     }
 
     #[inline]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
     pub(super) fn is_plainly_absent(self) -> bool {
         self.0 & (BACKING_MASK | RESIDENT) == 0
     }

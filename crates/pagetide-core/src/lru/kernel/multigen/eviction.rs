@@ -151,7 +151,7 @@ impl<P: Profile> Multigen<P> {
             let is_protected =
                 references.tier > tier_limit || self.profile.promotes_lazily(references);
             match fate(flags, oldest, is_protected, takes_unwritten) {
-                Fate::Take => self.take(cx, frame, victims),
+                Fate::Take => self.take(cx, page_type, victims),
                 other => self.keep(cx, scan, frame, flags, other),
             }
         }
@@ -162,10 +162,13 @@ impl<P: Profile> Multigen<P> {
         if did_work { scanned } else { 0 }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>, frame: FrameId, victims: &mut Victims) {
+    /// Isolates the oldest folio, which is in its list's generation.
+    #[inline]
+    fn take(&mut self, cx: &Context<'_>, page_type: PageType, victims: &mut Victims) {
         let profile = self.profile;
-        self.generations.unlink(cx.folios, frame, |flags| profile.isolated(flags));
-        victims.take(cx.folios, frame);
+        let change = |flags| Victims::isolated(profile.isolated(flags));
+        let frame = self.generations.pop_oldest(cx.folios, page_type, change);
+        victims.push(frame, cx.folios[frame].page());
     }
 
     fn keep(

@@ -53,6 +53,7 @@ impl Generations {
     }
 
     /// Parks unevictable folios. Clears ACTIVE.
+    #[inline]
     pub(super) fn add(&mut self, folios: &Folios, frame: FrameId, seq: u64, end: End) {
         let flags = folios[frame].flags();
         if flags.any(Flags::UNEVICTABLE) {
@@ -83,6 +84,22 @@ impl Generations {
         let page_type = flags.page_type().index();
         self.lists[flags.link() as usize][page_type].remove(folios, frame);
         self.nr_folios[generation_of(flags)][page_type] -= 1;
+    }
+
+    /// Unlinks the oldest folio, which is in its list's generation.
+    #[inline]
+    pub(super) fn pop_oldest(
+        &mut self,
+        folios: &Folios,
+        page_type: PageType,
+        change: impl Fn(Flags) -> Flags,
+    ) -> FrameId {
+        let oldest = index_of(self.window.oldest(page_type));
+        let list = &mut self.lists[oldest][page_type.index()];
+        let frame = list.pop_tail(folios).expect("the generation has a folio");
+        folios[frame].update(|flags| Some(change(flags).with_generation(None).with_link(0)));
+        self.nr_folios[oldest][page_type.index()] -= 1;
+        frame
     }
 
     fn park(&mut self, folios: &Folios, frame: FrameId) {
@@ -137,6 +154,7 @@ impl Generations {
         true
     }
 
+    #[inline]
     fn push(&mut self, folios: &Folios, frame: FrameId, index: usize, page_type: usize, end: End) {
         let list = &mut self.lists[index][page_type];
         match end {
