@@ -437,7 +437,7 @@ static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 /// Maximum number of pages in one request: 1 MiB.
 const RUN_MAX: u64 = 256;
 
-const TO_FILE_MAX: usize = 16;
+const TO_FILE_MAX: usize = 32;
 
 thread_local! {
     static BUFFER: RefCell<Option<AlignedBuf>> = const { RefCell::new(None) };

@@ -191,22 +191,42 @@ impl<H: PageHandle> Lock<H> {
 
     /// Moves a page in the memory file back into its frame, out of all mappings.
     pub fn take_from_file(&mut self) {
-        if self.page().is_written_in_file() {
-            return Lock::take_written_from_file(std::slice::from_mut(self));
+        Lock::take_all_from_file(std::slice::from_mut(self));
+    }
+
+    /// Moves pages in the memory file back into their frames, out of all mappings. Skips all other
+    /// pages.
+    ///
+    /// # Cost
+    /// A copy of each page, and a system call for each run of consecutive pages. More for pages
+    /// that other processes may be storing to.
+    pub fn take_all_from_file(pages: &mut [Lock<H>]) {
+        Lock::take_written_from_file(pages);
+        let follows = |one: &Lock<H>, next: &Lock<H>| {
+            one.is_in_file() == next.is_in_file()
+                && one.page().index().0 + 1 == next.page().index().0
+        };
+        for run in pages.chunk_by_mut(follows) {
+            let first = run[0].page();
+            let Some(file) = first.page_file().filter(|_| run[0].is_in_file()) else { continue };
+            let start = first.index().0 as u32;
+            for (number, lock) in (start..).zip(run.iter()) {
+                let frame = lock.resident_frame();
+                lock.arena().note_memory_used(frame);
+                // SAFETY: S33: the page is in the file until punched, and the lock keeps writers
+                // away.
+                let bytes = unsafe { file.memory().bytes(number) };
+                // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
+                unsafe { lock.arena().memory().write(frame.0, 0, bytes) };
+            }
+            // SAFETY: S33 (these are the locks): the bytes are in the frames.
+            unsafe { file.punch(start..start + run.len() as u32) };
+            for lock in run {
+                let (frame, page) = (lock.resident_frame(), lock.page());
+                lock.arena().name(frame, page.tag(), page.index());
+                lock.wrote = true;
+            }
         }
-        let page = self.page();
-        let Some(file) = page.page_file().filter(|_| self.is_in_file()) else { return };
-        let frame = self.resident_frame();
-        let number = page.index().0 as u32;
-        self.arena().note_memory_used(frame);
-        // SAFETY: S33: the page is in the file until punched, and the lock keeps writers away.
-        let bytes = unsafe { file.memory().bytes(number) };
-        // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
-        unsafe { self.arena().memory().write(frame.0, 0, bytes) };
-        // SAFETY: S33 (this is the lock): the bytes are in the frame.
-        unsafe { file.punch(number..number + 1) };
-        self.arena().name(frame, page.tag(), page.index());
-        self.wrote = true;
     }
 
     /// Punches the page out of the memory file, before an eviction.
