@@ -4,13 +4,12 @@
 //! already leaves no trace, so a wrong guess is never noticed. Several threads read in turn.
 //!
 //! **Idea.** Faults that continue one another are a stream. The lengths of past streams tell how
-//! many of the next pages will be used. A window is the longest of which three quarters are
-//! expected to be used. Some streams are *probes*: their windows double from one page, which
-//! measures their lengths.
+//! many of the next pages will be used. A window has the pages that more than half of the streams
+//! use. Some streams are *probes*: their windows grow from one page, which measures their lengths.
 //!
 //! ```text
-//!   probe       |1|1|2 |4   |8       |16              |    each window is a fault: 16 < length <= 32
-//!   others      |24                      |4   |            as the probes foretell
+//!   probe       |1|1|2 |4   |8       |8       |8       |   each window is a fault: 24 < length <= 32
+//!   others      |28                          |7     |      as the probes foretell
 //!   long ones   |32        m             |64 ...           m: a marker, requests the next window
 //! ```
 //!
@@ -33,15 +32,16 @@ const SHORT: u64 = 3;
 const NR_KNOWN_MIN: u64 = 8;
 /// Measured lengths after which the older ones count half.
 const NR_KNOWN_MAX: u64 = 16;
-/// Classes of lengths: class `k` has lengths of more than `2^(k-1)` and at most `2^k` pages.
-const NR_CLASSES: usize = 24;
+/// Classes of lengths, each up to its [`bound`].
+const NR_CLASSES: usize = 40;
 /// Divisor of a stream's length for its next windows. Without this least length, the last pages
 /// before the end of a class would come one by one.
-const WASTE_PART: u64 = 8;
-/// Length from which a stream that is longer than all measured ones is read ahead.
-const LONG: u64 = 32;
+const WASTE_PART: u64 = 4;
+/// Length up to which a probe measures, and from which a stream that is longer than all measured
+/// ones is read ahead.
+const LONG: u64 = 256;
 /// Longest part of a window that the fault waits for, pages.
-const NOW_MAX: u64 = 32;
+pub const NOW_MAX: u64 = 64;
 /// Shortest window that a marker requests, pages.
 const AHEAD_MIN: u64 = 8;
 /// Pages read around while memory is ample.
@@ -83,7 +83,7 @@ impl Stream {
 }
 
 /// The lengths of past streams.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 struct Lengths {
     counts: [u64; NR_CLASSES],
     nr: u64,
@@ -92,10 +92,22 @@ struct Lengths {
 /// Weight of a measured length, so that parts of it are whole numbers.
 const WEIGHT: u64 = 1 << 10;
 
+/// Returns the longest length of a class: 1, 2, 4, 8, 16, 24, 32, 48, 64, 96 and so on.
+fn bound(class: usize) -> u64 {
+    match class.checked_sub(4) {
+        None => 1 << class,
+        Some(above) if above % 2 == 0 => 16 << (above / 2),
+        Some(above) => 24 << (above / 2),
+    }
+}
+
+fn class_of(len: u64) -> usize {
+    (0..NR_CLASSES - 1).find(|class| bound(*class) >= len).unwrap_or(NR_CLASSES - 1)
+}
+
 impl Lengths {
     fn note(&mut self, len: u64) {
-        let class = len.next_power_of_two().trailing_zeros() as usize;
-        self.counts[class.min(NR_CLASSES - 1)] += WEIGHT;
+        self.counts[class_of(len)] += WEIGHT;
         self.nr += 1;
         if self.nr == NR_KNOWN_MAX {
             self.counts.iter_mut().for_each(|count| *count /= 2);
@@ -103,36 +115,13 @@ impl Lengths {
         }
     }
 
-    /// Calls `each` with the count and the bounds of each class, without lengths up to `known`.
-    fn for_each_longer(&self, known: u64, mut each: impl FnMut(u64, u64, u64)) {
-        for (class, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (low, high) = if class == 0 { (0, 1) } else { (1 << (class - 1), 1 << class) };
-            if high > known {
-                let rest = low.max(known);
-                each(count * (high - rest) / (high - low), rest, high);
-            }
-        }
-    }
-
-    /// Returns the weight of lengths above `known`.
+    /// Returns the weight of the lengths above `known`. Within a class, all lengths are as likely.
     fn weight(&self, known: u64) -> u64 {
-        let mut sum = 0;
-        self.for_each_longer(known, |count, _, _| sum += count);
-        sum
-    }
-
-    /// Returns the pages used of `nr` after the first `from`, summed over the lengths above
-    /// `known`.
-    fn nr_used(&self, known: u64, from: u64, nr: u64) -> u64 {
-        let mut sum = 0;
-        self.for_each_longer(known, |count, low, high| {
-            // Lengths up to `from` use none, and lengths of `from + nr` or more use all.
-            let (none, all) = (from.clamp(low, high), (from + nr).clamp(low, high));
-            let parts = all - none;
-            let some = parts * (none - from.min(none)) + parts * (parts + 1) / 2;
-            sum += count * (some + (high - all) * nr) / (high - low);
-        });
-        sum
+        let of_class = |class: usize| {
+            let (low, high) = (class.checked_sub(1).map_or(0, bound), bound(class));
+            self.counts[class] * high.saturating_sub(known.max(low)) / (high - low)
+        };
+        (0..NR_CLASSES).map(of_class).sum()
     }
 
     /// Returns true if three quarters of the streams longer than `known` are longer than `len`.
@@ -143,24 +132,25 @@ impl Lengths {
         }
     }
 
-    /// Returns the longest window, up to `nr_max`, from page `from` of a stream that is longer
-    /// than `known`, of which three quarters are used. Returns 0 if there is none.
+    /// Returns the window from page `from` of a stream that is longer than `known`, up to `nr_max`
+    /// pages: the pages that most such streams use.
     fn window(&self, known: u64, from: u64, nr_max: u64) -> u64 {
         let all = self.weight(known);
         if all == 0 {
             return from.clamp(1, nr_max);
         }
-        let is_used = |nr: &u64| 4 * self.nr_used(known, from, *nr) >= 3 * nr * all;
-        steps(nr_max).filter(is_used).last().unwrap_or(0)
+        // A page is used by all streams that are longer than its offset.
+        let is_used = |nr: u64| nr > 0 && 2 * self.weight(from + nr - 1) > all;
+        let (mut used, mut unused) = (0, nr_max + 1);
+        while unused - used > 1 {
+            let middle = used.midpoint(unused);
+            if is_used(middle) { used = middle } else { unused = middle }
+        }
+        // If nearly all lengths end within this class, one window reads them whole.
+        let end = bound(class_of(from + used));
+        let is_last = used > 0 && 8 * self.weight(end) <= all;
+        if is_last { (end - from).min(nr_max) } else { used }
     }
-}
-
-/// Returns the possible windows: 1, 2, 3, 4, 6, 8, 12 and so on, and `nr_max`.
-fn steps(nr_max: u64) -> impl Iterator<Item = u64> {
-    let powers = (0..u64::BITS - 2).map(|power| 1_u64 << power).take_while(move |nr| *nr <= nr_max);
-    let halves = |nr: u64| [nr, nr + nr / 2];
-    let all = powers.flat_map(halves).filter(move |nr| *nr <= nr_max);
-    all.chain(core::iter::once(nr_max))
 }
 
 /// The streams of one mapped file. Not synchronised.
@@ -182,7 +172,7 @@ impl Extents {
             pattern: AccessPattern::Normal,
             nr_most: nr_max,
             streams: [Stream::default(); NR_STREAMS],
-            lengths: Lengths::default(),
+            lengths: Lengths { counts: [0; NR_CLASSES], nr: 0 },
             nr_begun: 0,
             nr_noted: 0,
         }
@@ -215,7 +205,7 @@ impl Extents {
         }
         let len = index - stream.start;
         let nr = match stream.is_probe && len < LONG {
-            true => len,
+            true => bound(class_of(len + 1)) - len,
             false => self.lengths.window(len, len, nr_max).max(len / WASTE_PART).max(1),
         };
         let nr = nr.min(nr_max);
