@@ -192,6 +192,7 @@ impl Extents {
             return run(index, around, None, around > 1);
         }
         self.nr_noted += 1;
+        let is_sequential = self.pattern == AccessPattern::Sequential;
         let stream = match self.streams.iter().position(|one| one.is_continued_at(index)) {
             Some(nth) => &mut self.streams[nth],
             None => return self.begin(index, around, nr_max),
@@ -201,17 +202,19 @@ impl Extents {
         let rest = stream.end - index;
         if rest > 0 {
             // The page was requested, and has not arrived or has left.
-            return run(index, rest.min(NOW_MAX), None, false);
+            let marker = stream.marker.filter(|marker| *marker > index);
+            return run(index, rest.min(NOW_MAX), marker, false);
         }
         let len = index - stream.start;
-        let nr = match stream.is_probe && len < LONG {
-            true => bound(class_of(len + 1)) - len,
-            false => self.lengths.window(len, len, nr_max).max(len / WASTE_PART).max(1),
+        let is_probe = stream.is_probe && len < LONG;
+        let nr = match (is_sequential, is_probe) {
+            (true, _) => nr_max,
+            (false, true) => bound(class_of(len + 1)) - len,
+            _ => self.lengths.window(len, len, nr_max).max(len / WASTE_PART).max(1),
         };
         let nr = nr.min(nr_max);
         stream.end = index + nr;
-        let goes_on = !stream.is_probe || len >= LONG;
-        let goes_on = goes_on && self.lengths.mostly_reach(len, len + nr);
+        let goes_on = is_sequential || !is_probe && self.lengths.mostly_reach(len, len + nr);
         stream.marker = (goes_on && nr > 1).then_some(index + nr / 2);
         run(index, nr, stream.marker, false)
     }
@@ -225,7 +228,10 @@ impl Extents {
         stream.seen = stream.seen.max(index);
         stream.marker = None;
         let (known, from) = (index - stream.start, stream.end - stream.start);
-        let nr = self.lengths.window(known, from, nr_max);
+        let nr = match self.pattern {
+            AccessPattern::Sequential => nr_max,
+            _ => self.lengths.window(known, from, nr_max),
+        };
         if nr < AHEAD_MIN.min(nr_max) || nr == 0 {
             return None;
         }

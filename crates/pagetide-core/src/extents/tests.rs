@@ -121,7 +121,7 @@ fn a_page_that_was_requested_and_is_absent_is_read_again() {
     let run = extents.on_miss(miss(index));
     assert!(run.nr > NOW_MAX + 10);
     let again = extents.on_miss(miss(index + 10));
-    assert_eq!((again.start, again.nr, again.marker), (index + 10, NOW_MAX, None));
+    assert_eq!((again.start, again.nr, again.marker), (index + 10, NOW_MAX, run.marker));
     let rest = extents.on_miss(miss(index + run.nr - 3));
     assert_eq!(rest.nr, 3, "no more than was requested");
 }
@@ -145,6 +145,10 @@ fn advice_and_room_bound_the_windows() {
     extents.set_pattern(AccessPattern::Sequential);
     let run = extents.on_miss(miss(500));
     assert_eq!((run.nr, run.nr_now, run.marker), (64, 64, Some(532)));
+    let run = extents.on_marker(532, None).expect("the next window");
+    assert_eq!((run.start, run.nr, run.nr_now, run.marker), (564, 64, 0, Some(564)));
+    let run = extents.on_miss(miss(628));
+    assert_eq!((run.nr, run.marker), (64, Some(660)), "the marker was not noticed");
     extents.set_pattern(AccessPattern::Random);
     for index in 0..10 {
         assert_eq!(extents.on_miss(miss(index)).nr, 1);
