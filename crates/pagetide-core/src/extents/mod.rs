@@ -5,15 +5,15 @@
 //!
 //! **Idea.** Faults that continue one another are a stream. The lengths of past streams tell how
 //! many of the next pages will be used. A window has the pages that more than half of the streams
-//! use. Some streams are *probes*: their windows grow from one page, which measures their lengths.
+//! use. Some streams are *probes*: their windows grow from one page, and so measure a length.
 //!
 //! ```text
-//!   probe       |1|1|2 |4   |8       |8       |8       |   each window is a fault: 24 < length <= 32
-//!   others      |28                          |7     |      as the probes foretell
-//!   long ones   |32        m             |64 ...           m: a marker, requests the next window
+//!   probe       |1|1|2 |4   |8       |8       |8       |     each a fault: 24 < length <= 32
+//!   others      |32                                |     as long as most probes
+//!   long ones   |32              m                 |64 ..   m: a marker requests the next
 //! ```
 //!
-//! Streams in no other order, such as single pages, make all windows one page long.
+//! If most streams are single pages, all windows are one page long.
 //!
 //! **Data and invariants.** A fixed number of streams. A new stream replaces the one with the
 //! oldest fault. Recent lengths count more: all counts are halved from time to time.
