@@ -14,6 +14,7 @@ extern crate alloc;
 
 pub mod autosize;
 pub mod driver;
+pub mod extents;
 pub mod folio;
 pub mod group;
 pub mod ids;

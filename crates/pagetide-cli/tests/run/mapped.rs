@@ -327,3 +327,34 @@ fn a_protection_that_is_refused_half_way_holds_up_to_there() {
         assert_eq!(printed.lines().count(), 12, "{printed}");
     }
 }
+
+/// Touches runs of 256 KiB in a random order, and prints `ok`.
+const RUNS: &str = "
+import mmap, random
+random.seed(7)
+with open('data', 'rb') as file:
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+for _ in range(300):
+    first = random.randrange(256) << 18
+    assert not any(mapped[first + (page << 12)] for page in range(64))
+print('ok')
+";
+
+#[test]
+fn runs_of_touches_are_read_whole_and_little_more() {
+    const NAME: &str = "runs_of_touches_are_read_whole_and_little_more";
+    let here = folder();
+    if !has("python3", NAME) || !is_served(here.path(), NAME) {
+        return;
+    }
+    std::fs::File::create(here.path().join("data")).unwrap().set_len(64 << 20).unwrap();
+    let options = ["--mmap", "cache"];
+    let (output, counts) = run_counted(here.path(), "8M", &options, &["python3", "-c", RUNS]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    // 300 runs of 64 pages. The limit has room for few of them.
+    let touched = 300 << 18;
+    let (read, nr_misses) = (counts["device_read_bytes"].as_u64(), counts["misses"].as_u64());
+    assert!(read < Some(touched / 4 * 5), "{read:?} bytes were read for {touched}");
+    assert!(nr_misses < Some(300 * 4), "{nr_misses:?} faults read");
+}

@@ -15,6 +15,7 @@ use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
 use crate::engine::stats::counters::{Counters, Event};
+use pagetide_core::extents::NOW_MAX;
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::READ_OVER_MAX;
@@ -437,7 +438,7 @@ static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 /// Maximum number of pages in one request: 1 MiB.
 const RUN_MAX: u64 = 256;
 
-const TO_FILE_MAX: usize = 16;
+const TO_FILE_MAX: usize = NOW_MAX as usize;
 
 thread_local! {
     static BUFFER: RefCell<Option<AlignedBuf>> = const { RefCell::new(None) };

@@ -62,16 +62,28 @@ impl<H: PageHandle> Lock<H> {
     /// Fails with [`UffdError::Call`] if memory is short. The remaining pages stay in their frames.
     ///
     /// # Cost
-    /// A system call and a copy for each page, and a call for each run of frames.
+    /// A copy of each page, and two system calls for each run of consecutive pages in consecutive
+    /// frames.
     pub fn put_in_file(pages: &mut [Lock<H>]) -> Result<(), UffdError> {
+        let follows = |one: &Lock<H>, next: &Lock<H>| {
+            let frames = [one, next].map(|lock| lock.resident_frame().0);
+            !one.is_in_file()
+                && !next.is_in_file()
+                && one.page().index().0 + 1 == next.page().index().0
+                && frames[0] + 1 == frames[1]
+        };
         for pages in pages.chunks_mut(TOGETHER) {
             let (mut frames, mut nr_frames) = ([0; TOGETHER], 0);
-            let put = pages.iter_mut().filter(|page| !page.is_in_file()).try_for_each(|page| {
-                page.put_frame()?;
-                frames[nr_frames] = page.resident_frame().0;
-                nr_frames += 1;
-                Ok(())
+            let runs = pages.chunk_by_mut(follows).filter(|run| !run[0].is_in_file());
+            let mut runs = runs.map(|run| {
+                let put = Lock::put_frames(run);
+                for page in run.iter().filter(|page| page.is_in_file()) {
+                    frames[nr_frames] = page.resident_frame().0;
+                    nr_frames += 1;
+                }
+                put
             });
+            let put = runs.try_for_each(|put| put);
             if let Some(first) = pages.first() {
                 // SAFETY: S4: the frames belong to locked pages, and the bytes are elsewhere.
                 unsafe { first.arena().give_back_memory(&mut frames[..nr_frames]) };
@@ -81,12 +93,13 @@ impl<H: PageHandle> Lock<H> {
         Ok(())
     }
 
-    fn put_frame(&mut self) -> Result<(), UffdError> {
-        let frame = self.resident_frame();
-        let source = self.arena().memory().frame_ptr(frame.0).expose_provenance();
-        // SAFETY: S33 (this is the lock, and `&mut self` excludes its slices): the page's bytes are
-        // in its frame.
-        unsafe { Lock::put_from(std::slice::from_mut(self), source) }
+    /// Puts consecutive pages in consecutive frames into the memory file.
+    fn put_frames(run: &mut [Lock<H>]) -> Result<(), UffdError> {
+        let first = run[0].resident_frame();
+        let source = run[0].arena().memory().frame_ptr(first.0).expose_provenance();
+        // SAFETY: S33 (these are the locks, and `&mut` excludes their slices): the pages' bytes are
+        // in their frames, which follow each other.
+        unsafe { Lock::put_from(run, source) }
     }
 
     /// Fills consecutive resident pages with `bytes` in the memory file. Leaves the frames
@@ -191,22 +204,42 @@ impl<H: PageHandle> Lock<H> {
 
     /// Moves a page in the memory file back into its frame, out of all mappings.
     pub fn take_from_file(&mut self) {
-        if self.page().is_written_in_file() {
-            return Lock::take_written_from_file(std::slice::from_mut(self));
+        Lock::take_all_from_file(std::slice::from_mut(self));
+    }
+
+    /// Moves pages in the memory file back into their frames, out of all mappings. Skips all other
+    /// pages.
+    ///
+    /// # Cost
+    /// A copy of each page, and a system call for each run of consecutive pages. More for pages
+    /// that other processes may be storing to.
+    pub fn take_all_from_file(pages: &mut [Lock<H>]) {
+        Lock::take_written_from_file(pages);
+        let follows = |one: &Lock<H>, next: &Lock<H>| {
+            one.is_in_file() == next.is_in_file()
+                && one.page().index().0 + 1 == next.page().index().0
+        };
+        for run in pages.chunk_by_mut(follows) {
+            let first = run[0].page();
+            let Some(file) = first.page_file().filter(|_| run[0].is_in_file()) else { continue };
+            let start = first.index().0 as u32;
+            for (number, lock) in (start..).zip(run.iter()) {
+                let frame = lock.resident_frame();
+                lock.arena().note_memory_used(frame);
+                // SAFETY: S33: the page is in the file until punched, and the lock keeps writers
+                // away.
+                let bytes = unsafe { file.memory().bytes(number) };
+                // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
+                unsafe { lock.arena().memory().write(frame.0, 0, bytes) };
+            }
+            // SAFETY: S33 (these are the locks): the bytes are in the frames.
+            unsafe { file.punch(start..start + run.len() as u32) };
+            for lock in run {
+                let (frame, page) = (lock.resident_frame(), lock.page());
+                lock.arena().name(frame, page.tag(), page.index());
+                lock.wrote = true;
+            }
         }
-        let page = self.page();
-        let Some(file) = page.page_file().filter(|_| self.is_in_file()) else { return };
-        let frame = self.resident_frame();
-        let number = page.index().0 as u32;
-        self.arena().note_memory_used(frame);
-        // SAFETY: S33: the page is in the file until punched, and the lock keeps writers away.
-        let bytes = unsafe { file.memory().bytes(number) };
-        // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
-        unsafe { self.arena().memory().write(frame.0, 0, bytes) };
-        // SAFETY: S33 (this is the lock): the bytes are in the frame.
-        unsafe { file.punch(number..number + 1) };
-        self.arena().name(frame, page.tag(), page.index());
-        self.wrote = true;
     }
 
     /// Punches the page out of the memory file, before an eviction.

@@ -56,7 +56,10 @@ impl File {
 
 impl Handle {
     fn set_pattern(&self, pattern: AccessPattern) {
-        lock(&self.readahead).set_pattern(pattern);
+        match &self.extents {
+            Some(extents) => lock(extents).set_pattern(pattern),
+            None => lock(&self.readahead).set_pattern(pattern),
+        }
         if pattern == AccessPattern::Normal {
             self.no_reuse.store(false, Relaxed);
         }

@@ -17,6 +17,7 @@ use crate::engine::errors::ReadError;
 use crate::engine::flush::Flusher;
 use crate::engine::flush::scope::OnLocked;
 use crate::engine::locked::LOCKED_SHARE;
+use pagetide_core::extents::Extents;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record;
@@ -24,11 +25,13 @@ use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{Lock, PageFile, PageRef, StoreFault};
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Maximum number of pages put into the memory file at one fault.
 const AROUND: usize = 16;
+/// Pages removed from the memory file by one system call, if they are consecutive.
+const TAKEN_TOGETHER: usize = 256;
 /// Attempts while all memory is in use.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -40,8 +43,11 @@ impl MappedPages for File {
 
     fn for_maps(&self) -> File {
         let mut file = self.reopen();
+        let nr_max =
+            file.handle.shared.devices.window_of(&file.handle.mapping, &file.handle.shared.limits);
         let handle = Arc::get_mut(&mut file.handle);
-        handle.expect("invariant: nothing else has it yet").for_maps = true;
+        let handle = handle.expect("invariant: nothing else has it yet");
+        handle.extents = Some(Mutex::new(Extents::new(nr_max)));
         file
     }
 
@@ -114,15 +120,21 @@ impl MappedPages for File {
         // A read in flight has its page locked.
         file.set_open(false);
         let all = PageIndex(0)..PageIndex(file.nr_pages());
+        let mut pages = Vec::with_capacity(TAKEN_TOGETHER);
         table.for_each_present(all, |page, _| {
-            let mut page = page.lock();
-            if page.is_in_file() {
-                match keep {
-                    true => page.take_from_file(),
-                    false => handle.pages.drop_locked(&handle.mapping, &mut page),
-                }
+            // A thread that has other pages locked waits for no lock.
+            let lock = page.try_lock().unwrap_or_else(|_| {
+                handle.take_out(&mut pages, keep);
+                page.lock()
+            });
+            if lock.is_in_file() {
+                pages.push(lock);
+            }
+            if pages.len() == TAKEN_TOGETHER {
+                handle.take_out(&mut pages, keep);
             }
         });
+        handle.take_out(&mut pages, keep);
         assert_eq!(file.nr_held(), 0, "no page was put there meanwhile");
     }
 }
@@ -141,6 +153,17 @@ impl File {
 }
 
 impl Handle {
+    /// Removes pages from the memory file, and drops them unless `keep` is set.
+    fn take_out(&self, pages: &mut Vec<Lock<PageRef<'_>>>, keep: bool) {
+        if keep {
+            Lock::take_all_from_file(pages);
+        } else {
+            Lock::leave_files(pages.iter());
+            pages.iter_mut().for_each(|page| self.pages.drop_locked(&self.mapping, page));
+        }
+        pages.clear();
+    }
+
     /// Puts a resident page, and resident pages that follow, into the memory file. Returns true if
     /// the page is there.
     fn put(&self, index: u64) -> Result<bool, ReadError> {

@@ -30,6 +30,7 @@ use crate::engine::stats::counters::{Counters, Event};
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
 use crate::workers::CacheShared;
+use pagetide_core::extents::Extents;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::{Readahead, ReadaheadRun};
@@ -94,8 +95,8 @@ struct Handle {
     readahead: Mutex<Readahead>,
     /// Page of the last miss, for the prefetcher.
     reached: Arc<AtomicU64>,
-    /// Pages are put into the memory file, for other processes to map.
-    for_maps: bool,
+    /// The streams of faults, if pages are put into the memory file, for other processes to map.
+    extents: Option<Mutex<Extents>>,
     shared: Arc<CacheShared>,
     errors_seen: AtomicU64,
 }
@@ -120,7 +121,7 @@ impl File {
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
                 reached: Arc::default(),
                 no_reuse: AtomicBool::new(false),
-                for_maps: false,
+                extents: None,
                 counters,
                 errors_seen,
             }),
@@ -201,7 +202,7 @@ impl Handle {
 
     fn wish(&self, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
         let mut wish = Wish::new(&self.mapping, run, reached);
-        wish.is_for_maps = self.for_maps;
+        wish.is_for_maps = self.extents.is_some();
         wish
     }
 
@@ -225,7 +226,10 @@ impl Handle {
         }
         let wasted = self.mapping.wasted.load(Relaxed);
         let room = engine.source.group_room(&self.mapping);
-        let run = lock(&self.readahead).on_marker(index, wasted, room);
+        let run = match &self.extents {
+            Some(extents) => lock(extents).on_marker(index, room),
+            None => lock(&self.readahead).on_marker(index, wasted, room),
+        };
         if let Some(run) = run
             && run.start < self.mapping.nr_pages()
         {

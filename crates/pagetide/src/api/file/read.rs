@@ -12,10 +12,11 @@ use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::pages::Pages;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
+use pagetide_core::extents::Absent;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessPath;
-use pagetide_core::readahead::Miss;
+use pagetide_core::readahead::{Miss, ReadaheadRun};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, PageRef, Pin, Touch, current_cpu};
@@ -304,29 +305,10 @@ impl Handle {
     /// Asks core for the readahead size, and queues the asynchronous part for the worker.
     fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
         let wanted = piece.last + 1 - piece.index;
-        let mut readahead = lock(&self.readahead);
-        let mut previous = (previous != NO_PAGE).then_some(previous);
-        if let Some(before) = piece.index.checked_sub(1)
-            && self.for_maps
-            && readahead.has_asked_near(piece.index)
-            && self.mapping.table.page(PageIndex(before)).is_some_and(PageRef::is_in_file)
-        {
-            // Other processes map the previous page, so its accesses may leave no trace.
-            previous = Some(before);
-        }
-        let wasted = self.mapping.wasted.load(Relaxed);
-        let miss = Miss {
-            index: piece.index,
-            wanted,
-            previous,
-            wasted,
-            is_ample: self.engine().source.is_ample(),
-            has_prefetcher: self.engine().source.has_workers,
-            room: self.engine().source.group_room(&self.mapping),
+        let run = match &self.extents {
+            Some(extents) => lock(extents).on_miss(self.absent(piece.index)),
+            None => self.run_ahead(piece.index, wanted, previous),
         };
-        self.reached.store(piece.index, Relaxed);
-        let run = readahead.on_miss(miss);
-        drop(readahead);
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
             nr_wanted: wanted,
@@ -335,7 +317,7 @@ impl Handle {
             beyond: if run.is_around { AccessPath::Around } else { AccessPath::Readahead },
             marker: run.marker,
             is_noted: false,
-            to_file: self.for_maps,
+            to_file: self.extents.is_some(),
         };
         if self.engine().source.has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
@@ -351,6 +333,27 @@ impl Handle {
         }
         plan.is_noted = piece.counts && !plan.is_group();
         plan
+    }
+
+    fn absent(&self, index: u64) -> Absent {
+        let source = &self.engine().source;
+        Absent { index, is_ample: source.is_ample(), room: source.group_room(&self.mapping) }
+    }
+
+    fn run_ahead(&self, index: u64, wanted: u64, previous: u64) -> ReadaheadRun {
+        let Absent { index, is_ample, room } = self.absent(index);
+        let miss = Miss {
+            index,
+            wanted,
+            previous: (previous != NO_PAGE).then_some(previous),
+            wasted: self.mapping.wasted.load(Relaxed),
+            is_ample,
+            has_prefetcher: self.engine().source.has_workers,
+            room,
+        };
+        let mut readahead = lock(&self.readahead);
+        self.reached.store(index, Relaxed);
+        readahead.on_miss(miss)
     }
 
     /// Reads a locked, absent page's bytes directly from the store.
