@@ -46,6 +46,8 @@ pub const NOW_MAX: u64 = 64;
 const AHEAD_MIN: u64 = 8;
 /// Pages read around while memory is ample.
 const AROUND: u64 = 16;
+/// Pages read around under random advice while memory is ample.
+const AROUND_RANDOM: u64 = 4;
 
 /// A fault on an absent page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,7 +189,11 @@ impl Extents {
     pub fn on_miss(&mut self, absent: Absent) -> ReadaheadRun {
         let Absent { index, is_ample, room } = absent;
         let nr_max = self.nr_max(room);
-        let around = if is_ample { AROUND.min(nr_max).max(1) } else { 1 };
+        let around = match (is_ample, self.pattern) {
+            (false, _) => 1,
+            (true, AccessPattern::Random) => AROUND_RANDOM.min(nr_max).max(1),
+            (true, _) => AROUND.min(nr_max).max(1),
+        };
         if self.pattern == AccessPattern::Random || nr_max == 0 {
             return run(index, around, None, around > 1);
         }
