@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, process, room, self_read};
+use crate::{lent, next, passing, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
@@ -209,6 +209,9 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
+    if table::entry(fd) == Entry::Kernel {
+        passing::close(fd);
+    }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
         // SAFETY: all arguments are numbers (S20).
@@ -257,6 +260,9 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 /// Announces that the process makes no more requests. The server then closes the process's files
 /// before the parent sees the end. `own_bytes` is the size of the process's private pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
+    if process::is_on() {
+        table::numbers().for_each(passing::close);
+    }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {
         self_read::finish();

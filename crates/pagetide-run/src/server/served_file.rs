@@ -35,6 +35,7 @@
 
 use super::Server;
 use super::answer::{Answer, Outcome};
+use super::copies::Copied;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
@@ -78,6 +79,8 @@ pub(super) struct ServedFile {
     pub(super) is_excluded: Mutex<Option<bool>>,
     /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
+    /// The file's pages in the kernel's cache, while the server has no lease.
+    pub(super) copied: Mutex<Option<Copied>>,
 }
 
 impl ServedFile {
@@ -89,6 +92,7 @@ impl ServedFile {
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
             is_counted: AtomicBool::new(false),
+            copied: Mutex::default(),
         }
     }
 
@@ -157,7 +161,7 @@ impl ServedFile {
 impl Hands {
     /// Releases a file without open descriptions. The file stays managed if a dirty page cannot be
     /// written back.
-    pub(super) fn release_unused(&mut self, file: &ServedFile) {
+    pub(super) fn release_unused(&mut self, file: &Arc<ServedFile>) {
         if file.open_descriptions().next().is_some() {
             return;
         }
@@ -165,7 +169,7 @@ impl Hands {
             Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
                 *self = Hands::Ours(opened);
             }
-            Hands::Ours(opened) => opened.let_go(),
+            Hands::Ours(opened) => opened.close(file),
             Hands::Free | Hands::Kernel => {}
         }
     }
@@ -193,8 +197,10 @@ impl Hands {
             }
             Hands::Free => {}
         }
+        let is_fresh = server.copies.take(file);
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        let opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
+        let mut opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
+        opened.is_fresh |= is_fresh;
         let handle = opened.file.reopen();
         *self = Hands::Ours(opened);
         Ok(handle)

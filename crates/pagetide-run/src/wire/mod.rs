@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
 /// [`variable`] flags, an abstract socket's name, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -218,6 +218,11 @@ ops! {
     /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory, or unlocks
     /// them with `total` 1. Fails with `ENOMEM` above the limit or if the kernel has the file.
     Lock,
+    /// Reports that the program has moved `len` bytes past the server, with the [`pass`] flags in
+    /// `flags`, and up to `offset`, or up to the position with -1. Carries the program's
+    /// descriptor. The server keeps the file's pages in the kernel's page cache few before the
+    /// reply.
+    Pass,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
@@ -260,6 +265,14 @@ pub mod lend {
     pub const DIRECT: i64 = 2;
     /// Flag of the request: the process already has the descriptor.
     pub const WITHOUT: u64 = 1;
+}
+
+/// Flags of [`Op::Pass`].
+pub mod pass {
+    /// The file is not read sequentially, or the program closes the descriptor.
+    pub const WHOLE: u64 = 1;
+    /// No page of the file was in the kernel's page cache before the process's first access.
+    pub const FRESH: u64 = 2;
 }
 
 /// Write flags.
