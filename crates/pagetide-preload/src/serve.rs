@@ -115,13 +115,19 @@ pub(crate) fn request(
     source: &[iovec],
     target: &[iovec],
 ) -> Result<Option<Reply>, Errno> {
-    let answer = ask(one, Parcel { source, target, ..Parcel::default() });
+    let answer = exchange(one, Parcel { source, target, ..Parcel::default() })?;
+    Ok(answer.map(|answer| answer.reply))
+}
+
+/// Sends a request as [`request`] does. Returns the reply with its descriptors.
+pub(crate) fn exchange(one: &Request, parcel: Parcel<'_>) -> Result<Option<Answer>, Errno> {
+    let answer = ask(one, parcel);
     if answer.is_err() && process::has_left_run() {
         return Ok(None);
     }
     let Answer { reply, files } = answer?;
     match reply.status {
-        Status::Done if reply.result >= 0 => Ok(Some(reply)),
+        Status::Done if reply.result >= 0 => Ok(Some(Answer { reply, files })),
         Status::Kernel if files[0] >= 0 => {
             install(one.id, files[0]);
             Ok(None)

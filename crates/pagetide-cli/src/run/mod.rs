@@ -17,7 +17,7 @@ use crate::terminal;
 use limit::MemoryLimit;
 use pagetide::{BuildError, PageCache, ResidentSet};
 use pagetide_core::lru::PolicyName;
-use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
+use pagetide_run::{Ended, Filter, Mappings, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// What serves files that are mapped: the kernel, beside the limit, or the page cache, within
-    /// it.
+    /// The server of mapped files: the kernel, outside the limit, the page cache, within the limit,
+    /// or auto: the page cache, except for writable shared mappings.
     #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
     mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.
@@ -123,8 +123,19 @@ pub(crate) struct RunArgs {
 /// The server of mapped files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum MmapBy {
+    Auto,
     Kernel,
     Cache,
+}
+
+impl MmapBy {
+    fn mappings(self) -> Mappings {
+        match self {
+            MmapBy::Auto => Mappings::NotShared,
+            MmapBy::Kernel => Mappings::None,
+            MmapBy::Cache => Mappings::All,
+        }
+    }
 }
 
 /// Returns the program's exit code.
@@ -147,7 +158,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
         memory: args.memory.most(),
         is_quiet: args.quiet,
-        serves_mappings: args.mmap == MmapBy::Cache,
+        mappings: args.mmap.mappings(),
     };
     let prepared = Prepared::new().map_err(failure_of)?;
     let cache = build(args)?;

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::machine;
 use crate::output;
 use pagetide::{CacheStats, Estimate, SizeChange, SizeChanges, SizeReason, Sizing};
-use pagetide_core::units::Bytes;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_run::Server;
 use pagetide_run::wire::Reason;
 use pagetide_sys::read_self_anonymous_bytes;
@@ -47,6 +47,56 @@ pub(super) struct Summary {
     sizing: SizingSummary,
     /// Counts by reason.
     kernel_files: BTreeMap<&'static str, u64>,
+    kernel: KernelSummary,
+}
+
+/// I/O of the programs that the kernel served.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct KernelSummary {
+    /// Bytes that the library saw move past the page cache.
+    moved_bytes: u64,
+    /// Bytes that the kernel read from devices and wrote to its page cache for the programs, static
+    /// programs included. Null if the kernel does not count.
+    device_read_bytes: Option<u64>,
+    written_bytes: Option<u64>,
+    /// Bytes of the known files in the kernel's page cache, at the end and at most.
+    cached_bytes: u64,
+    cached_bytes_max: u64,
+    /// Share of the bytes that the page cache served: accesses times the size of a page.
+    served_share: f64,
+}
+
+impl KernelSummary {
+    fn of(server: &Server, stats: &CacheStats) -> KernelSummary {
+        // The counters of this process include its ended children.
+        let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<u64>().ok()
+        };
+        let beside = |name, own| field(name).map(|bytes| bytes.saturating_sub(own));
+        let device_read_bytes = beside("read_bytes:", stats.device_read_bytes);
+        let written_bytes = beside("write_bytes:", stats.device_write_bytes);
+        let moved_bytes = server.kernel_bytes_moved();
+        let (cached_bytes, cached_bytes_max) = server.kernel_bytes_cached();
+        let summary = KernelSummary {
+            moved_bytes,
+            device_read_bytes,
+            written_bytes,
+            cached_bytes,
+            cached_bytes_max,
+            served_share: 1.0,
+        };
+        let served = (stats.accesses * PAGE_BYTES as u64) as f64;
+        let all = served + summary.nr_bytes() as f64;
+        KernelSummary { served_share: if all > 0.0 { served / all } else { 1.0 }, ..summary }
+    }
+
+    /// Returns the bytes that the kernel served.
+    fn nr_bytes(&self) -> u64 {
+        let counted = self.device_read_bytes.unwrap_or(0) + self.written_bytes.unwrap_or(0);
+        self.moved_bytes.max(counted)
+    }
 }
 
 /// Pages of the files opened so far.
@@ -144,6 +194,18 @@ fn say_reason(reason: Reason) -> &'static str {
     }
 }
 
+/// Returns the summary's words for a reason, and the option that changes who serves such files.
+fn advice_of(reason: Reason) -> Option<(&'static str, &'static str)> {
+    let advice = match reason {
+        Reason::Mapped => "--mmap cache serves mappings within the limit",
+        Reason::Excluded => "--include and --exclude decide",
+        Reason::Unwatched => "allow userfaultfd (sysctl vm.unprivileged_userfaultfd=1)",
+        Reason::Outside => "close them in other programs before the run",
+        _ => return None,
+    };
+    Some((say_reason(reason), advice))
+}
+
 const WORKING_SET: f64 = 0.99;
 
 impl SizingSummary {
@@ -215,6 +277,7 @@ impl Summary {
             auto: server.cache().size_changes().map(AutoSummary::of),
             sizing: SizingSummary::of(&stats.sizing()),
             kernel_files: kernel_files.map(|(reason, nr)| (say_reason(reason), nr)).collect(),
+            kernel: KernelSummary::of(server, &stats),
         }
     }
 
@@ -224,6 +287,23 @@ impl Summary {
 }
 
 impl Summary {
+    fn write_kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "\npagetide: served {:.0} % of the I/O; the kernel served {}, of which its own cache \
+             had at most {}",
+            self.kernel.served_share * 100.0,
+            machine::rounded(self.kernel.nr_bytes()),
+            machine::rounded(self.kernel.cached_bytes_max),
+        )?;
+        let advice = Reason::ALL.into_iter().filter_map(advice_of);
+        let advice = advice.filter(|(reason, _)| self.kernel_files.contains_key(reason));
+        for (reason, option) in advice {
+            write!(f, "\npagetide: files {reason}: {option}")?;
+        }
+        Ok(())
+    }
+
     fn write_sizing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let memory = self.memory_bytes / 8 * 8;
         let sides = [memory / 2, memory * 2].map(|size| (size, self.sizing.at(size)));
@@ -298,6 +378,6 @@ impl fmt::Display for Summary {
             let files = if left == 1 { "file was" } else { "files were" };
             write!(f, "\npagetide: {left} {files} the kernel's: {}", reasons.join(", "))?;
         }
-        Ok(())
+        self.write_kernel(f)
     }
 }

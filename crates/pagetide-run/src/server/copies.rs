@@ -68,9 +68,25 @@ pub(super) struct Copies {
 struct Queue {
     /// Oldest first. A file without a [`Copied`] is passed over.
     files: VecDeque<Arc<ServedFile>>,
+    /// Bytes of all files, and of the mapped files among them.
     nr_bytes: i64,
+    nr_mapped: i64,
     nr_bytes_peak: i64,
     nr_bytes_moved: u64,
+}
+
+impl Queue {
+    fn count(&mut self, of: &Copied, before: u64, now: u64) {
+        let more = now as i64 - before as i64;
+        self.nr_bytes += more;
+        self.nr_mapped += if of.unseen == Unseen::Mapped { more } else { 0 };
+        self.nr_bytes_peak = self.nr_bytes_peak.max(self.nr_bytes);
+    }
+
+    /// Returns true if files are to be dropped.
+    fn is_full(&self, most: u64) -> bool {
+        self.nr_bytes - self.nr_mapped > most as i64 || self.files.len() > FILES_MAX
+    }
 }
 
 /// A file with pages in the kernel's cache.
@@ -189,18 +205,16 @@ impl Copies {
         let Some(known) = copied.as_mut() else { return };
         let before = known.nr_bytes;
         known.limit(end);
-        let more = known.nr_bytes as i64 - before as i64;
-        drop(copied);
         let mut queue = lock(&self.queue);
+        queue.count(known, before, known.nr_bytes);
         if is_new {
             queue.files.push_back(Arc::clone(file));
         }
-        queue.nr_bytes += more;
-        queue.nr_bytes_peak = queue.nr_bytes_peak.max(queue.nr_bytes);
+        drop(copied);
         // A reader's pages ahead may exceed the bound.
         let mut nr_tries = if end.is_none() { queue.files.len() } else { 0 };
         while nr_tries > 0
-            && (queue.nr_bytes > self.most as i64 || queue.files.len() > FILES_MAX)
+            && queue.is_full(self.most)
             && let Some(oldest) = queue.files.pop_front()
         {
             nr_tries -= 1;
@@ -229,10 +243,10 @@ impl Copies {
         known.count();
         let is_left = !known.is_unused(self.listener.get());
         let now = if is_left { known.nr_bytes } else { 0 };
+        lock(&self.queue).count(known, before, now);
         if !is_left {
             *copied = None;
         }
-        lock(&self.queue).nr_bytes += now as i64 - before as i64;
         is_left
     }
 
@@ -240,7 +254,7 @@ impl Copies {
     /// cache are the run's.
     pub(super) fn take(&self, file: &ServedFile) -> bool {
         let Some(copied) = lock(&file.copied).take() else { return false };
-        lock(&self.queue).nr_bytes -= copied.nr_bytes as i64;
+        lock(&self.queue).count(&copied, copied.nr_bytes, 0);
         copied.before.is_empty()
     }
 

@@ -14,6 +14,7 @@ mod answer;
 mod breaks;
 mod changes;
 mod copies;
+mod flocks;
 mod holders;
 mod identity;
 mod life;
@@ -223,8 +224,8 @@ impl Server {
                 done(0)
             }
             Op::TakeReal => match self.holders.find(request.id) {
-                Some(one) if one.has_real() => one.kernel_answer(),
-                _ => done(self.holders.nr_reals()),
+                Some(one) => self.take_real(process, &one),
+                None => done(self.holders.nr_reals()),
             },
             Op::Dup => {
                 self.holders.add(holder, request.id);
@@ -268,6 +269,7 @@ impl Server {
                 self.end_locks_of(&one.file);
                 one.lend(request)
             }
+            Op::Flock => self.lock_description(one, request.flags),
             Op::HandOver => {
                 let reason = Reason::from_number(request.flags).ok_or(Errno::INVAL)?;
                 self.hand_over(one, reason)

@@ -57,6 +57,8 @@ pub(super) struct Opened {
     /// True if pages were written through the kernel's page cache and not dropped since.
     has_copies: AtomicBool,
     copies: Arc<Copies>,
+    /// True if a process has the leased descriptor as well.
+    pub(super) is_lent: AtomicBool,
     /// Time of the last update of the file's time, in nanoseconds. 0 makes the next write update.
     touched: AtomicU64,
 }
@@ -123,8 +125,14 @@ impl Opened {
             is_fresh: kind == LeaseKind::Write && (len == 0 || is_uncached(real)),
             has_copies: AtomicBool::new(false),
             copies: Arc::clone(&server.copies),
+            is_lent: AtomicBool::new(false),
             touched: AtomicU64::new(0),
         })
+    }
+
+    /// Returns true if a process has the leased descriptor as well.
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent.load(Relaxed)
     }
 
     /// Writes back all dirty pages.

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
+use super::holders::Closing;
 use super::identity::{FileKey, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server};
@@ -178,10 +179,15 @@ impl Server {
 
     /// Closes a description without a known holder. The last writer's close writes dirty pages
     /// back, so that the file is complete and has the right times.
-    pub(super) fn close_unheld(&self, one: &Description) -> Result<(), Errno> {
+    pub(super) fn close_unheld(
+        &self,
+        one: &Arc<Description>,
+        closing: Closing,
+    ) -> Result<(), Errno> {
         if self.holders.is_held(one.id) || !one.inner().is_open {
             return Ok(());
         }
+        self.end_lock(one, closing);
         let mut written = Ok(());
         if one.access.write {
             // Flushes beside other requests, before this thread takes the exclusive lock.

@@ -63,6 +63,8 @@ pub mod variable {
     pub const QUIET: u64 = 2;
     /// Mapped files are served.
     pub const MAPS: u64 = 4;
+    /// Writable shared mappings are served as well.
+    pub const WRITTEN_MAPS: u64 = 8;
 }
 
 /// The first packet on a new socket.
@@ -178,6 +180,9 @@ ops! {
     /// locks. Replies with the [`lend`] flags, or with 0 if the description has less access than
     /// the server's file. With `flags` [`lend::WITHOUT`], the reply carries no descriptor.
     Lend,
+    /// Locks or unlocks description `id` with flock(2)'s operation in `flags`. Replies with 0, or
+    /// with 1 and a descriptor by which to wait before the next attempt.
+    Flock,
     /// Reports that the process has replaced all its stand-ins of description `id` with the real
     /// descriptor, and sends no more requests for it. The server then closes the real descriptor
     /// before the reply, unless another process has a stand-in.

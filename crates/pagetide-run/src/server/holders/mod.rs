@@ -189,6 +189,13 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
     }
 
+    /// Returns true if the description has a known holder beside `holder`.
+    pub(super) fn is_held_beside(&self, holder: Holder, id: u64) -> bool {
+        let known = lock(&self.known);
+        let entry = known.descriptions.get(&id);
+        entry.is_some_and(|entry| entry.holders.keys().any(|other| *other != holder))
+    }
+
     /// Counts the real descriptors held for processes.
     pub(super) fn nr_reals(&self) -> u64 {
         let all = lock(&self.known).collect(|_| true);
@@ -237,7 +244,7 @@ impl Server {
         self.unmap_all(process);
         for one in self.holders.remove_holders(process) {
             // No process is left to tell. A later sync of the file reports the error.
-            let _ = self.close_unheld(&one);
+            let _ = self.close_unheld(&one, closing);
         }
         self.end_locks(self.holders.unheld(), closing);
         self.holders.remove_process(process);
@@ -255,7 +262,7 @@ impl Server {
         closing: Closing,
     ) -> Result<(), Errno> {
         let Some(one) = self.holders.remove(holder, id, most) else { return Ok(()) };
-        let closed = self.close_unheld(&one);
+        let closed = self.close_unheld(&one, closing);
         self.end_locks(vec![one], closing);
         closed
     }
@@ -264,6 +271,11 @@ impl Server {
     /// and the file may be leased now.
     pub(super) fn end_locks_of(&self, file: &ServedFile) -> bool {
         self.end_locks(file.descriptions(), Closing::Nothing)
+    }
+
+    /// Returns true if a search finds no holder of the description.
+    pub(super) fn has_no_holder(&self, one: &Arc<Description>, closing: Closing) -> bool {
+        find_holders(std::slice::from_ref(one), closing) == [Held::No]
     }
 
     /// Ends each description with a real descriptor and no holder. Returns true if any has ended.
