@@ -15,7 +15,7 @@
 use crate::channel::{Parcel, ask};
 use crate::transfer::Place;
 use crate::{errno, process, small, table};
-use libc::c_int;
+use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Request, pass};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,10 +37,10 @@ pub(crate) fn ignore(fd: c_int) {
     }
 }
 
-/// Counts a call that is about to read, or with `is_write` to write, `nr_bytes` at `place`. Reports
-/// the calls before if they have moved enough.
+/// Counts a call that is about to read, or with `is_write` to write, `parts` at `place`. Reports the
+/// calls before if they have moved enough.
 #[inline]
-pub(crate) fn note(fd: c_int, nr_bytes: usize, place: Place, is_write: bool) {
+pub(crate) fn note(fd: c_int, parts: &[iovec], place: Place, is_write: bool) {
     let Some(slot) = table::moved(fd) else { return };
     let known = slot.load(Relaxed);
     if known == IGNORED || !process::is_on() {
@@ -50,7 +50,8 @@ pub(crate) fn note(fd: c_int, nr_bytes: usize, place: Place, is_write: bool) {
     if before == IGNORED {
         return;
     }
-    let now = before.saturating_add((nr_bytes as u64) << SHIFT);
+    let nr_bytes = parts.iter().map(|part| (part.iov_len as u64).min(WINDOW)).sum::<u64>();
+    let now = before + (nr_bytes << SHIFT);
     if now >> SHIFT < WINDOW {
         slot.store(now, Relaxed);
         return;
@@ -95,8 +96,7 @@ fn look(fd: c_int) -> u64 {
 
 #[cold]
 fn report(fd: c_int, moved: u64, offset: i64, flags: u64) {
-    let (flags, len) = (flags | moved & FRESH, moved >> SHIFT);
-    let request = Request { flags, offset, len, ..Request::new(Op::Pass, 0) };
+    let request = Request { flags: flags | moved & FRESH, offset, ..Request::new(Op::Pass, 0) };
     // Without an answer, the pages stay.
     let _ = ask(&request, Parcel { files: &[fd], ..Parcel::default() });
     crate::channel::close_if_idle();

@@ -37,16 +37,17 @@ matched against the file's name, one with a slash against the whole path; * stop
 slash, ** does not.
 
 What is left to the kernel, coherently, while it is open: files that are mapped (but for
-those that --mmap cache serves), read or written as wide characters (fgetws), locked by
-flock(2), opened outside or by a program that makes its own system calls, used as
-standard input, output or error, or inherited by a program that is linked statically or
-runs with another user's rights; files of another user's and of network file systems,
-which have no lease; and short files that are only read. The summary says how many.
+those that --mmap auto or cache serves), read or written as wide characters (fgetws),
+opened outside or by a program that makes its own system calls, used as standard input,
+output or error, or inherited by a program that is linked statically or runs with another
+user's rights; files of another user's and of network file systems, which have no lease;
+and short files that are only read. The summary says how many. Unless they are mapped or
+a static program's, their pages in the kernel's cache are written back and dropped.
 Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
-392 KiB for each thread that does file I/O, and 12 MiB.
+392 KiB for each thread that does file I/O, 12 MiB, and 4 MiB of the kernel's page cache.
 
 A run lasts as long as the last process of the program's; a signal that comes after the program
 itself has ended is for those.

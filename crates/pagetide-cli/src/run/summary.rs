@@ -50,52 +50,44 @@ pub(super) struct Summary {
     kernel: KernelSummary,
 }
 
-/// I/O of the programs that the kernel served.
+/// I/O of the programs that the kernel served, also for static programs.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct KernelSummary {
-    /// Bytes that the library saw move past the page cache.
-    moved_bytes: u64,
-    /// Bytes that the kernel read from devices and wrote to its page cache for the programs, static
-    /// programs included. Null if the kernel does not count.
+    /// Bytes that the kernel read from devices for the programs. Null if the kernel does not count.
     device_read_bytes: Option<u64>,
+    /// Bytes that the programs wrote to the kernel's page cache, in whole pages.
     written_bytes: Option<u64>,
     /// Bytes of the known files in the kernel's page cache, at the end and at most.
     cached_bytes: u64,
     cached_bytes_max: u64,
     /// Share of the bytes that the page cache served: accesses times the size of a page.
-    served_share: f64,
+    served_share: Option<f64>,
 }
 
 impl KernelSummary {
     fn of(server: &Server, stats: &CacheStats) -> KernelSummary {
-        // The counters of this process include its ended children.
+        // The counters of this process include the ended children.
         let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-        let field = |name: &str| {
+        let beside = |name: &str, own: u64| {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().parse::<u64>().ok()
+            Some(line.trim().parse::<u64>().ok()?.saturating_sub(own))
         };
-        let beside = |name, own| field(name).map(|bytes| bytes.saturating_sub(own));
-        let device_read_bytes = beside("read_bytes:", stats.device_read_bytes);
-        let written_bytes = beside("write_bytes:", stats.device_write_bytes);
-        let moved_bytes = server.kernel_bytes_moved();
         let (cached_bytes, cached_bytes_max) = server.kernel_bytes_cached();
         let summary = KernelSummary {
-            moved_bytes,
-            device_read_bytes,
-            written_bytes,
+            device_read_bytes: beside("read_bytes:", stats.device_read_bytes),
+            written_bytes: beside("write_bytes:", stats.device_write_bytes),
             cached_bytes,
             cached_bytes_max,
-            served_share: 1.0,
+            served_share: None,
         };
         let served = (stats.accesses * PAGE_BYTES as u64) as f64;
-        let all = served + summary.nr_bytes() as f64;
-        KernelSummary { served_share: if all > 0.0 { served / all } else { 1.0 }, ..summary }
+        let all = summary.nr_bytes().map(|bytes| bytes as f64 + served).filter(|all| *all > 0.0);
+        KernelSummary { served_share: all.map(|all| served / all), ..summary }
     }
 
     /// Returns the bytes that the kernel served.
-    fn nr_bytes(&self) -> u64 {
-        let counted = self.device_read_bytes.unwrap_or(0) + self.written_bytes.unwrap_or(0);
-        self.moved_bytes.max(counted)
+    fn nr_bytes(&self) -> Option<u64> {
+        Some(self.device_read_bytes? + self.written_bytes?)
     }
 }
 
@@ -288,14 +280,16 @@ impl Summary {
 
 impl Summary {
     fn write_kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "\npagetide: served {:.0} % of the I/O; the kernel served {}, of which its own cache \
-             had at most {}",
-            self.kernel.served_share * 100.0,
-            machine::rounded(self.kernel.nr_bytes()),
-            machine::rounded(self.kernel.cached_bytes_max),
-        )?;
+        let most = machine::rounded(self.kernel.cached_bytes_max);
+        if let (Some(share), Some(bytes)) = (self.kernel.served_share, self.kernel.nr_bytes()) {
+            write!(
+                f,
+                "\npagetide: served {:.0} % of the I/O; the kernel served {}, and had at most {most} \
+                 of it in memory",
+                share * 100.0,
+                machine::rounded(bytes),
+            )?;
+        }
         let advice = Reason::ALL.into_iter().filter_map(advice_of);
         let advice = advice.filter(|(reason, _)| self.kernel_files.contains_key(reason));
         for (reason, option) in advice {

@@ -72,7 +72,6 @@ struct Queue {
     nr_bytes: i64,
     nr_mapped: i64,
     nr_bytes_peak: i64,
-    nr_bytes_moved: u64,
 }
 
 impl Queue {
@@ -205,6 +204,10 @@ impl Copies {
         let Some(known) = copied.as_mut() else { return };
         let before = known.nr_bytes;
         known.limit(end);
+        if is_new && lock(&self.queue).nr_bytes > self.most as i64 / 2 {
+            // The write-back has ended when the file is the oldest.
+            let _ = write_back(&known.file, false);
+        }
         let mut queue = lock(&self.queue);
         queue.count(known, before, known.nr_bytes);
         if is_new {
@@ -355,11 +358,6 @@ impl Server {
         }
     }
 
-    /// Returns the bytes that programs moved past the cache, as far as the library saw them.
-    pub fn kernel_bytes_moved(&self) -> u64 {
-        lock(&self.copies.queue).nr_bytes_moved
-    }
-
     /// Returns the run's bytes in the kernel's page cache, now and at most.
     pub fn kernel_bytes_cached(&self) -> (u64, u64) {
         let queue = lock(&self.copies.queue);
@@ -369,7 +367,6 @@ impl Server {
     /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
     pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
         let real = files.into_iter().next().ok_or(Errno::BADF)?;
-        lock(&self.copies.queue).nr_bytes_moved += request.len;
         let (key, _) = FileKey::of(&real)?;
         let is_fresh = request.flags & pass::FRESH != 0;
         let end = match request.offset {

@@ -21,7 +21,7 @@
 
 use super::Server;
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
-use super::holders::{Closing, Holder};
+use super::holders::Closing;
 use super::identity::{lock, path_of};
 use super::opened::Opened;
 use super::served_file::{Access, Description, ServedFile};
@@ -236,7 +236,7 @@ impl Server {
     /// Prepares an exec in `process` that closes a stand-in of the description. The kernel gets a
     /// lock that the exec may end.
     pub(super) fn take_real(&self, process: u64, one: &Description) -> Outcome {
-        if one.has_lock() && !self.holders.is_held_beside(Holder::Process(process), one.id) {
+        if one.has_lock() && !self.holders.is_held_beside(process, one.id) {
             return self.hand_over(one, Reason::Locked);
         }
         match one.has_real() {

@@ -223,17 +223,17 @@ ops! {
     /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory, or unlocks
     /// them with `total` 1. Fails with `ENOMEM` above the limit or if the kernel has the file.
     Lock,
-    /// Reports that the program has moved `len` bytes past the server, with the [`pass`] flags in
+    /// Reports that the program has moved bytes past the server, with the [`pass`] flags in
     /// `flags`, and up to `offset`, or up to the position with -1. Carries the program's
-    /// descriptor. The server keeps the file's pages in the kernel's page cache few before the
-    /// reply.
+    /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
+    /// beyond a few.
     Pass,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
     /// Reports that an exec closes a stand-in of description `id`. Replies that the kernel has the
     /// file, with the real descriptor if the server keeps one. Otherwise replies with the number of
-    /// real descriptors kept for other descriptions.
+    /// descriptions with a real descriptor or a lock.
     TakeReal,
 }
 

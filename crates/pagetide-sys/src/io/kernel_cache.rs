@@ -94,7 +94,8 @@ pub fn read_resident(file: impl AsFd, len: u64) -> io::Result<Vec<Range<u64>>> {
     const CALLS_MAX: u32 = 4096;
     let (file, page) = (file.as_fd(), PAGE_BYTES as u64);
     let (mut found, mut nr_calls) = (Vec::<Range<u64>>::new(), 0);
-    let mut left = vec![0..len.div_ceil(page)];
+    let whole = 0..len.div_ceil(page);
+    let mut left = vec![whole];
     while let Some(pages) = left.pop().filter(|pages| !pages.is_empty()) {
         let nr = pages.end - pages.start;
         let nr_cached = read_kernel_cache(file, pages.start * page, nr * page)?.nr_cached;
@@ -149,6 +150,7 @@ mod tests {
             Ok(answer) => assert_eq!(answer.nr_dirty, 0),
             Err(error) => return eprintln!("SKIPPED: cachestat is refused here: {error}"),
         }
-        assert_eq!(read_resident(&file, 10 << 12).expect("an owned file"), [4 << 12..6 << 12]);
+        let written = 4 << 12..6 << 12;
+        assert_eq!(read_resident(&file, 10 << 12).expect("an owned file"), vec![written]);
     }
 }

@@ -189,17 +189,17 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
     }
 
-    /// Returns true if the description has a known holder beside `holder`.
-    pub(super) fn is_held_beside(&self, holder: Holder, id: u64) -> bool {
+    /// Returns true if the description has a known holder in another process than `process`.
+    pub(super) fn is_held_beside(&self, process: u64, id: u64) -> bool {
         let known = lock(&self.known);
         let entry = known.descriptions.get(&id);
-        entry.is_some_and(|entry| entry.holders.keys().any(|other| *other != holder))
+        entry.is_some_and(|entry| entry.holders.keys().any(|other| !other.is_of(process)))
     }
 
-    /// Counts the real descriptors held for processes.
+    /// Counts the descriptions with a real descriptor, or with a lock.
     pub(super) fn nr_reals(&self) -> u64 {
         let all = lock(&self.known).collect(|_| true);
-        all.iter().filter(|one| one.has_real()).count() as u64
+        all.iter().filter(|one| one.has_real() || one.has_lock()).count() as u64
     }
 
     /// Removes a description and closes the real descriptor, unless there is a holder again.
