@@ -13,9 +13,8 @@
 //! looks at such files itself.
 
 use crate::channel::{Parcel, ask};
-use crate::transfer::Place;
 use crate::{errno, process, small, table};
-use libc::{c_int, iovec};
+use libc::{c_int, iovec, off_t};
 use pagetide_run::wire::{Op, Request, pass};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,10 +36,10 @@ pub(crate) fn ignore(fd: c_int) {
     }
 }
 
-/// Counts a call that is about to read, or with `is_write` to write, `parts` at `place`. Reports the
-/// calls before if they have moved enough.
+/// Counts a call that is about to read, or with `is_write` to write, `parts` at offset `at`, or at
+/// the position. Reports the calls before if they have moved enough.
 #[inline]
-pub(crate) fn note(fd: c_int, parts: &[iovec], place: Place, is_write: bool) {
+pub(crate) fn note(fd: c_int, parts: &[iovec], at: Option<off_t>, is_write: bool) {
     let Some(slot) = table::moved(fd) else { return };
     let known = slot.load(Relaxed);
     if known == IGNORED || !process::is_on() {
@@ -57,11 +56,7 @@ pub(crate) fn note(fd: c_int, parts: &[iovec], place: Place, is_write: bool) {
         return;
     }
     slot.store(now & FLAGS, Relaxed);
-    let at = match place {
-        Place::At(at) => at,
-        _ => -1,
-    };
-    report(fd, now, at, if is_write { pass::WHOLE } else { 0 });
+    report(fd, now, at.unwrap_or(-1), if is_write { pass::WHOLE } else { 0 });
 }
 
 /// Reports the rest before the program closes the descriptor.

@@ -284,8 +284,8 @@ impl Summary {
         if let (Some(share), Some(bytes)) = (self.kernel.served_share, self.kernel.nr_bytes()) {
             write!(
                 f,
-                "\npagetide: served {:.0} % of the I/O; the kernel served {}, and had at most {most} \
-                 of it in memory",
+                "\npagetide: served {:.0} % of the I/O; the kernel served {}, and had at most \
+                 {most} of it in memory",
                 share * 100.0,
                 machine::rounded(bytes),
             )?;

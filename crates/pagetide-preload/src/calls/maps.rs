@@ -11,7 +11,7 @@
 use super::interfaces::hand_over;
 use crate::errno::{Errno, or_minus_one};
 use crate::maps::{self, Wanted, signals};
-use crate::transfer::{Place, part};
+use crate::transfer::part;
 use crate::{errno, memory, next, passing, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 
@@ -268,7 +268,7 @@ fn write_items(
     // SAFETY: a variable of the C library's (S21).
     if stream == unsafe { stdout } {
         let whole = part(buffer.cast_mut(), len.unwrap_or(0));
-        passing::note(libc::STDOUT_FILENO, &whole, Place::Position, true);
+        passing::note(libc::STDOUT_FILENO, &whole, None, true);
     }
     match len.and_then(|len| maps::in_copies(buffer, len, give)) {
         Some(done) => done as usize / size,

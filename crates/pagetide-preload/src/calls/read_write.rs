@@ -20,7 +20,7 @@ const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 /// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     let Some(id) = serve::managed(fd) else {
-        passing::note(fd, parts, place, false);
+        passing::note(fd, parts, place.offset(), false);
         return None;
     };
     finish(transfer::read(fd, id, parts, place))
@@ -35,7 +35,7 @@ pub(super) fn write_managed(
     more: u64,
 ) -> Option<ssize_t> {
     let Some(id) = serve::managed(fd) else {
-        passing::note(fd, parts, place, true);
+        passing::note(fd, parts, place.offset(), true);
         return None;
     };
     finish(transfer::write(fd, id, parts, place, more))

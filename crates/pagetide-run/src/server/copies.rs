@@ -18,15 +18,14 @@
 //! Pages that were in the kernel's cache before the run's first access are never dropped.
 //!
 //! **Invariants.** A file that the server leases is not remembered here, because the descriptor
-//! would conflict with the lease: [`Copies::take`] comes first. A thread with a file's `copied`
-//! lock takes no other lock except the queue's.
+//! would conflict with the lease: [`Copies::take`] comes first. A thread with a file's lock
+//! takes no other lock except the queue's.
 //!
 //! **Ignored.** Kernels without cachestat(2). Pages that are mapped stay, and are only counted.
 
+use super::Server;
 use super::answer::{Outcome, done};
-use super::identity::{FileKey, lock, path_of};
-use super::served_file::ServedFile;
-use super::{Server, opening};
+use super::identity::{FileKey, leaves_room, lock, path_of};
 use crate::errno::Errno;
 use crate::wire::{Request, pass};
 use pagetide_core::units::PAGE_BYTES;
@@ -53,6 +52,10 @@ const TICK: Duration = Duration::from_millis(10);
 /// Number of ticks without a change after which a file is dropped and forgotten.
 const IDLE_TICKS: u32 = 100;
 
+/// A file's pages in the kernel's cache, or `None` while the server has a lease, or has forgotten
+/// the file.
+pub(super) type Copy = Mutex<Option<Copied>>;
+
 /// The files with pages in the kernel's cache.
 #[derive(Default)]
 pub(super) struct Copies {
@@ -67,7 +70,7 @@ pub(super) struct Copies {
 #[derive(Default)]
 struct Queue {
     /// Oldest first. A file without a [`Copied`] is passed over.
-    files: VecDeque<Arc<ServedFile>>,
+    files: VecDeque<Arc<Copy>>,
     /// Bytes of all files, and of the mapped files among them.
     nr_bytes: i64,
     nr_mapped: i64,
@@ -117,7 +120,7 @@ impl Copied {
     fn open(of: &impl AsFd, is_fresh: bool) -> Option<Copied> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let file = rustix::fs::open(path_of(of), flags, Mode::empty()).ok()?;
-        let file = Some(file).filter(opening::leaves_room)?;
+        let file = Some(file).filter(leaves_room)?;
         let before = match is_fresh {
             true => Vec::new(),
             false => read_resident(&file, rustix::fs::fstat(&file).ok()?.st_size as u64).ok()?,
@@ -190,13 +193,8 @@ impl Copies {
 
     /// Counts a file's pages, and keeps all files together within the bound. Remembers a new file
     /// by `open`. `end` is the offset up to which a reader has read.
-    fn note(
-        &self,
-        file: &Arc<ServedFile>,
-        open: impl FnOnce() -> Option<Copied>,
-        end: Option<u64>,
-    ) {
-        let mut copied = lock(&file.copied);
+    fn note(&self, file: &Arc<Copy>, open: impl FnOnce() -> Option<Copied>, end: Option<u64>) {
+        let mut copied = lock(file);
         let is_new = copied.is_none();
         if is_new {
             *copied = open();
@@ -236,8 +234,8 @@ impl Copies {
 
     /// Writes back and drops a file's pages, and forgets the file. Returns true if the file stays
     /// remembered, because a process has it open.
-    fn drop_file(&self, file: &ServedFile) -> bool {
-        let mut copied = lock(&file.copied);
+    fn drop_file(&self, file: &Copy) -> bool {
+        let mut copied = lock(file);
         let Some(known) = copied.as_mut() else { return false };
         let before = known.nr_bytes;
         if known.unseen != Unseen::Mapped {
@@ -255,25 +253,19 @@ impl Copies {
 
     /// Forgets a file before the server leases the file. Returns true if all pages in the kernel's
     /// cache are the run's.
-    pub(super) fn take(&self, file: &ServedFile) -> bool {
-        let Some(copied) = lock(&file.copied).take() else { return false };
+    pub(super) fn take(&self, file: &Copy) -> bool {
+        let Some(copied) = lock(file).take() else { return false };
         lock(&self.queue).count(&copied, copied.nr_bytes, 0);
         copied.before.is_empty()
     }
 
     /// Notes a short file after the release of its write lease. No page was cached before.
-    pub(super) fn note_closed(&self, file: &Arc<ServedFile>, real: Arc<File>) {
+    pub(super) fn note_closed(&self, file: &Arc<Copy>, real: Arc<File>) {
         self.note(file, move || Copied::open(&real, true), None);
     }
 
     /// Watches a file that was handed over. `is_fresh` is as in [`Copied::open`].
-    pub(super) fn watch(
-        &self,
-        file: &Arc<ServedFile>,
-        of: &impl AsFd,
-        is_fresh: bool,
-        unseen: Unseen,
-    ) {
+    pub(super) fn watch(&self, file: &Arc<Copy>, of: &impl AsFd, is_fresh: bool, unseen: Unseen) {
         self.note(file, || Some(Copied { unseen, ..Copied::open(of, is_fresh)? }), None);
     }
 
@@ -288,14 +280,14 @@ impl Copies {
     fn look(&self) -> bool {
         let files: Vec<_> = lock(&self.queue).files.iter().cloned().collect();
         for file in &files {
-            let unseen = lock(&file.copied).as_ref().map(|copied| copied.unseen);
+            let unseen = lock(file).as_ref().map(|copied| copied.unseen);
             match unseen {
                 // A reader's position is unknown.
                 Some(Unseen::Reads) => self.note(file, || None, Some(0)),
                 Some(Unseen::Writes | Unseen::Mapped) => self.note(file, || None, None),
                 Some(Unseen::None) | None => {}
             }
-            let is_idle = lock(&file.copied).as_mut().is_none_or(|copied| {
+            let is_idle = lock(file).as_mut().is_none_or(|copied| {
                 copied.nr_idle += 1;
                 copied.nr_idle > IDLE_TICKS && (copied.nr_idle.is_multiple_of(IDLE_TICKS))
             });
@@ -309,7 +301,7 @@ impl Copies {
     /// Drops the pages that readers have left, at the end of the run.
     pub(super) fn finish(&self) {
         for file in std::mem::take(&mut lock(&self.queue).files) {
-            if let Some(copied) = &*lock(&file.copied)
+            if let Some(copied) = &*lock(&file)
                 && copied.unseen != Unseen::Mapped
                 && copied.nr_bytes >= WINDOW
             {
@@ -353,7 +345,7 @@ impl Server {
             let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
             if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
                 let is_fresh = is_uncached(standard);
-                self.copies.watch(&self.file(key), &standard, is_fresh, Unseen::Writes);
+                self.copies.watch(&self.file(key).copy, &standard, is_fresh, Unseen::Writes);
             }
         }
     }
@@ -374,7 +366,7 @@ impl Server {
             0.. => Some(request.offset as u64),
             _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
         };
-        self.copies.note(&self.file(key), || Copied::open(&real, is_fresh), end);
+        self.copies.note(&self.file(key).copy, || Copied::open(&real, is_fresh), end);
         done(0)
     }
 }

@@ -14,7 +14,6 @@ mod answer;
 mod breaks;
 mod changes;
 mod copies;
-mod flocks;
 mod holders;
 mod identity;
 mod life;
@@ -370,6 +369,27 @@ impl Server {
         }
     }
 
+    /// Serves flock(2).
+    fn lock_description(&self, one: &Description, operation: u64) -> Outcome {
+        self.end_locks_of(&one.file);
+        match one.flock(operation) {
+            Err(ONLY_KERNEL) => self.hand_over(one, Reason::Locked),
+            outcome => outcome,
+        }
+    }
+
+    /// Prepares an exec in `process` that closes a stand-in of the description. The kernel gets a
+    /// lock that the exec may end.
+    fn take_real(&self, process: u64, one: &Description) -> Outcome {
+        if one.has_lock() && !self.holders.is_held_beside(process, one.id) {
+            return self.hand_over(one, Reason::Locked);
+        }
+        match one.has_real() {
+            true => one.kernel_answer(),
+            false => done(self.holders.nr_reals()),
+        }
+    }
+
     fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
         if let Hands::Ours(opened) = &*state {
@@ -381,7 +401,7 @@ impl Server {
             };
             one.file.hand_over(&mut state)?;
             self.count_kernel_file(&one.file, reason);
-            self.copies.watch(&one.file, &one.stand_in, is_fresh, unseen);
+            self.copies.watch(&one.file.copy, &one.stand_in, is_fresh, unseen);
         }
         drop(state);
         one.open_real(None);
@@ -420,7 +440,7 @@ impl Server {
         for file in lock(&self.files).values() {
             let mut state = file.state.write().expect("no holder panics");
             if let Hands::Ours(opened) = std::mem::replace(&mut *state, Hands::Free) {
-                opened.close(file);
+                opened.close(&file.copy);
             }
         }
         self.copies.finish();

@@ -26,9 +26,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::answer::ONLY_KERNEL;
-use super::copies::{Copies, is_uncached};
+use super::copies::{Copies, Copy, is_uncached};
 use super::identity::{lock, path_of};
-use super::served_file::ServedFile;
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
 /// write-back in progress, so not every write or kernel tick makes one.
@@ -394,13 +393,13 @@ impl Opened {
 
     /// Releases the file as [`Opened::let_go`] does, and remembers pages that were written through
     /// the kernel's page cache.
-    pub(super) fn close(self, file: &Arc<ServedFile>) {
+    pub(super) fn close(self, copy: &Arc<Copy>) {
         let copies = self.is_fresh.then(|| Arc::clone(&self.copies));
         let real = Arc::clone(&self.real);
         let has_copies = copies.is_some() && !is_uncached(&real);
         self.let_go();
         if let Some(copies) = copies.filter(|_| has_copies) {
-            copies.note_closed(file, real);
+            copies.note_closed(copy, real);
         }
     }
 

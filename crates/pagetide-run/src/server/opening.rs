@@ -3,7 +3,7 @@
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
 use super::holders::Closing;
-use super::identity::{FileKey, path_of};
+use super::identity::{FileKey, leaves_room, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
@@ -12,7 +12,7 @@ use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
 use pagetide_sys::lease::{LeaseKind, is_same_open_file};
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -228,13 +228,6 @@ impl Server {
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
-}
-
-/// Returns true if at least half of the server's descriptors are free, for sockets and for files
-/// that are handed over. A new descriptor has the lowest free number, and that number decides.
-pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
-    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
 /// Fails with `EBADF` if the descriptor is not `O_PATH`.

@@ -35,6 +35,7 @@ use super::identity::lock;
 use super::life::Life;
 use super::served_file::{Description, ServedFile};
 use crate::errno::Errno;
+use crate::wire::Reason;
 use scan::Scan;
 use search::{Held, find_holders};
 use std::collections::{BTreeMap, HashMap};
@@ -273,8 +274,22 @@ impl Server {
         self.end_locks(file.descriptions(), Closing::Nothing)
     }
 
+    /// Ends the lock of a description without a known holder. If a process still has a descriptor,
+    /// the file is handed over, and the kernel keeps the lock.
+    pub(super) fn end_lock(&self, one: &Arc<Description>, closing: Closing) {
+        if !one.has_lock() {
+            return;
+        }
+        if self.has_no_holder(one, closing) {
+            one.inner().lock = None;
+        } else {
+            // A failed write-back leaves the lock with the description.
+            let _ = self.hand_over(one, Reason::Locked);
+        }
+    }
+
     /// Returns true if a search finds no holder of the description.
-    pub(super) fn has_no_holder(&self, one: &Arc<Description>, closing: Closing) -> bool {
+    fn has_no_holder(&self, one: &Arc<Description>, closing: Closing) -> bool {
         find_holders(std::slice::from_ref(one), closing) == [Held::No]
     }
 

@@ -11,7 +11,7 @@
 //! it waits, and asks again. At a hand-over, each lock moves to the description's real descriptor.
 //!
 //! **Invariants.** The lease does not change while a description has a lock. A description with a
-//! lock is closed only after a search has found no holder. If there is one, the file is handed over.
+//! lock is closed only after a search has found no holder. Otherwise the file is handed over.
 //!
 //! **Ignored.** Between the end of a write lease and the lock of the real descriptor, a process
 //! outside the run can take the lock first. The file's leased descriptor keeps shared locks
@@ -19,14 +19,12 @@
 //!
 //! Source: flock(2), proc(5) "/proc/pid/fdinfo".
 
-use super::Server;
-use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
-use super::holders::Closing;
-use super::identity::{lock, path_of};
-use super::opened::Opened;
-use super::served_file::{Access, Description, ServedFile};
+use super::{Access, Description, ServedFile};
 use crate::errno::Errno;
-use crate::wire::{Reason, Reply, SHORT_FILE_BYTES};
+use crate::server::answer::{Answer, ONLY_KERNEL, Outcome, done};
+use crate::server::identity::{lock, path_of};
+use crate::server::opened::Opened;
+use crate::wire::{Reply, SHORT_FILE_BYTES};
 use pagetide_sys::lease::LeaseKind;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, flock, memfd_create};
 use std::fs::File;
@@ -40,14 +38,14 @@ const UNLOCK: u64 = 8;
 
 /// The descriptor with a description's lock.
 #[derive(Clone)]
-pub(super) struct FileLock {
-    pub(super) file: Arc<File>,
+pub(in crate::server) struct FileLock {
+    pub(in crate::server) file: Arc<File>,
     /// The memory file of all locks on the file, or `None` if `file` is a descriptor of the file.
     memory: Option<Arc<File>>,
 }
 
 /// The memory file of a file's locks, if any.
-pub(super) type LockMemory = Weak<File>;
+pub(in crate::server) type LockMemory = Weak<File>;
 
 impl FileLock {
     /// Returns the kind of the lock: [`SHARED`], [`EXCLUSIVE`], or 0.
@@ -61,7 +59,7 @@ impl FileLock {
     }
 
     /// Returns true for a descriptor of the locked file.
-    pub(super) fn is_of_file(&self) -> bool {
+    pub(in crate::server) fn is_of_file(&self) -> bool {
         self.memory.is_none()
     }
 }
@@ -70,8 +68,7 @@ fn apply(file: &File, kind: u64) -> Result<(), Errno> {
     let operation = match kind {
         SHARED => FlockOperation::NonBlockingLockShared,
         EXCLUSIVE => FlockOperation::NonBlockingLockExclusive,
-        UNLOCK => FlockOperation::NonBlockingUnlock,
-        _ => return Err(Errno::INVAL),
+        _ => FlockOperation::NonBlockingUnlock,
     };
     flock(file, operation)
 }
@@ -79,9 +76,16 @@ fn apply(file: &File, kind: u64) -> Result<(), Errno> {
 impl Description {
     /// Locks or unlocks the description as flock(2) with `operation`. Replies with 1 and the
     /// descriptor to wait by if another description has a lock.
-    fn flock(&self, operation: u64) -> Outcome {
+    ///
+    /// # Errors
+    /// Fails with [`ONLY_KERNEL`] for an operation that is not documented, and as
+    /// [`Description::new_lock`].
+    pub(in crate::server) fn flock(&self, operation: u64) -> Outcome {
         let kind = operation & !NO_WAIT;
         self.share_apart(|opened, _| {
+            if !matches!(kind, SHARED | EXCLUSIVE | UNLOCK) {
+                return Err(ONLY_KERNEL);
+            }
             let known = self.inner().lock.clone();
             let held = match known {
                 None if kind == UNLOCK => return done(0),
@@ -142,25 +146,25 @@ impl Description {
         self.open_real(Some(leased));
     }
 
-    pub(super) fn has_lock(&self) -> bool {
+    pub(in crate::server) fn has_lock(&self) -> bool {
         self.inner().lock.is_some()
     }
 }
 
 /// The locks of a file in a hand-over, by description.
-pub(super) struct Moving {
+pub(in crate::server) struct Moving {
     locks: Vec<(Arc<Description>, u64)>,
 }
 
 impl ServedFile {
     /// Returns true if a description has a lock.
-    pub(super) fn has_locks(&self) -> bool {
+    pub(in crate::server) fn has_locks(&self) -> bool {
         self.descriptions().iter().any(|one| one.has_lock())
     }
 
     /// Begins to move the locks that are in memory, before the lease ends. The leased descriptor
     /// takes the strongest lock.
-    pub(super) fn begin_to_move_locks(&self, opened: &Opened) -> Moving {
+    pub(in crate::server) fn begin_to_move_locks(&self, opened: &Opened) -> Moving {
         let kind_of = |one: &Arc<Description>| {
             let held = one.inner().lock.clone().filter(|held| !held.is_of_file());
             held.map_or(0, |held| held.kind())
@@ -177,8 +181,11 @@ impl ServedFile {
 
 impl Moving {
     /// Locks the real descriptors, after the lease has ended.
-    pub(super) fn finish(self, opened: &Opened) {
-        let is_left = |one: &Description| matches!(&one.inner().real, Some(Ok(real)) if Arc::ptr_eq(real, &opened.real));
+    pub(in crate::server) fn finish(self, opened: &Opened) {
+        let is_left = |one: &Description| match &one.inner().real {
+            Some(Ok(real)) => Arc::ptr_eq(real, &opened.real),
+            _ => false,
+        };
         let keeps_exclusive = |kind| kind == EXCLUSIVE && !opened.is_lent();
         for (one, kind) in &self.locks {
             match keeps_exclusive(*kind) {
@@ -202,46 +209,9 @@ impl Moving {
     }
 
     /// Drops the lock of the leased descriptor, after a hand-over has failed.
-    pub(super) fn undo(self, opened: &Opened) {
+    pub(in crate::server) fn undo(self, opened: &Opened) {
         if !self.locks.is_empty() {
             let _ = apply(&opened.real, UNLOCK);
-        }
-    }
-}
-
-impl Server {
-    /// Serves flock(2).
-    pub(super) fn lock_description(&self, one: &Description, operation: u64) -> Outcome {
-        self.end_locks_of(&one.file);
-        match one.flock(operation) {
-            Err(ONLY_KERNEL) => self.hand_over(one, Reason::Locked),
-            outcome => outcome,
-        }
-    }
-
-    /// Ends the lock of a description without a known holder. If a process still has a descriptor,
-    /// the file is handed over, and the kernel keeps the lock.
-    pub(super) fn end_lock(&self, one: &Arc<Description>, closing: Closing) {
-        if !one.has_lock() {
-            return;
-        }
-        if self.has_no_holder(one, closing) {
-            one.inner().lock = None;
-        } else {
-            // A failed write-back leaves the lock with the description.
-            let _ = self.hand_over(one, Reason::Locked);
-        }
-    }
-
-    /// Prepares an exec in `process` that closes a stand-in of the description. The kernel gets a
-    /// lock that the exec may end.
-    pub(super) fn take_real(&self, process: u64, one: &Description) -> Outcome {
-        if one.has_lock() && !self.holders.is_held_beside(process, one.id) {
-            return self.hand_over(one, Reason::Locked);
-        }
-        match one.has_real() {
-            true => one.kernel_answer(),
-            false => done(self.holders.nr_reals()),
         }
     }
 }

@@ -33,10 +33,11 @@
 //! Lock order: a call lock (`Turn`), the file's state, then `inner`. A read copies bytes under the
 //! position's lock, as in the kernel, so two readers of a description never get the same bytes.
 
+mod flocks;
+
 use super::Server;
 use super::answer::{Answer, Outcome};
-use super::copies::Copied;
-use super::flocks::{FileLock, LockMemory, Moving};
+use super::copies::Copy;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
@@ -49,6 +50,8 @@ use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+
+use flocks::{FileLock, LockMemory, Moving};
 
 const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
@@ -82,8 +85,8 @@ pub(super) struct ServedFile {
     pub(super) is_counted: AtomicBool,
     /// The memory file of the descriptions' flock locks.
     pub(super) lock_memory: Mutex<LockMemory>,
-    /// The file's pages in the kernel's cache, while the server has no lease.
-    pub(super) copied: Mutex<Option<Copied>>,
+    /// The file's pages in the kernel's cache.
+    pub(super) copy: Arc<Copy>,
 }
 
 impl ServedFile {
@@ -96,7 +99,7 @@ impl ServedFile {
             is_excluded: Mutex::default(),
             is_counted: AtomicBool::new(false),
             lock_memory: Mutex::default(),
-            copied: Mutex::default(),
+            copy: Arc::default(),
         }
     }
 
@@ -171,7 +174,7 @@ impl ServedFile {
 impl Hands {
     /// Releases a file without open descriptions. The file stays managed if a dirty page cannot be
     /// written back.
-    pub(super) fn release_unused(&mut self, file: &Arc<ServedFile>) {
+    pub(super) fn release_unused(&mut self, file: &ServedFile) {
         if file.open_descriptions().next().is_some() {
             return;
         }
@@ -179,7 +182,7 @@ impl Hands {
             Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
                 *self = Hands::Ours(opened);
             }
-            Hands::Ours(opened) => opened.close(file),
+            Hands::Ours(opened) => opened.close(&file.copy),
             Hands::Free | Hands::Kernel => {}
         }
     }
@@ -211,7 +214,7 @@ impl Hands {
             }
             Hands::Free => {}
         }
-        let is_fresh = server.copies.take(file);
+        let is_fresh = server.copies.take(&file.copy);
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
         let mut opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
         opened.is_fresh |= is_fresh;
