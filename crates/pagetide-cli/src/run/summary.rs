@@ -189,7 +189,7 @@ fn say_reason(reason: Reason) -> &'static str {
 /// Returns the summary's words for a reason, and the option that changes who serves such files.
 fn advice_of(reason: Reason) -> Option<(&'static str, &'static str)> {
     let advice = match reason {
-        Reason::Mapped => "--mmap cache serves mappings within the limit",
+        Reason::Mapped => "--mmap auto or cache serves mappings within the limit",
         Reason::Excluded => "--include and --exclude decide",
         Reason::Unwatched => "allow userfaultfd (sysctl vm.unprivileged_userfaultfd=1)",
         Reason::Outside => "close them in other programs before the run",

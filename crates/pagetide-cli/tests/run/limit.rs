@@ -235,3 +235,25 @@ fn the_summary_reports_the_bytes_of_a_static_program() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("served 0 % of the I/O; the kernel served 3"), "{text}");
 }
+
+/// The library does not see what puts writes. The second open fails to get a lease.
+#[test]
+fn standard_output_stays_limited_after_another_open_of_its_file() {
+    let test = "standard_output_stays_limited_after_another_open_of_its_file";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("gcc", test) {
+        return;
+    }
+    let source = "#include <stdio.h>\n\
+        int main(void) { for (int i = 0; i < 1 << 19; i++) puts(\"thirty-one bytes and a new line\");\n\
+        return 0; }\n";
+    std::fs::write(here.path().join("lines.c"), source).unwrap();
+    plain_shell_in(here.path(), "gcc -o lines lines.c");
+    let line = "{ ./lines; : >> out; ./lines; } > out";
+    let (output, _) = run_counted(here.path(), "16M", &[], &["sh", "-c", line]);
+    assert!(output.status.success());
+    let out = File::open(here.path().join("out")).unwrap();
+    assert_eq!(out.metadata().unwrap().len(), 32 << 20);
+    let cached = cached_bytes(&out).unwrap();
+    assert!(cached <= FEW, "{cached} bytes are cached");
+}

@@ -52,6 +52,19 @@ const TICK: Duration = Duration::from_millis(10);
 /// Number of ticks without a change after which a file is dropped and forgotten.
 const IDLE_TICKS: u32 = 100;
 
+/// A forgotten file, without a descriptor.
+pub(super) struct Taken {
+    before: Vec<Range<u64>>,
+    unseen: Unseen,
+}
+
+impl Taken {
+    /// Returns true if all pages in the kernel's cache are the run's.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.before.is_empty()
+    }
+}
+
 /// A file's pages in the kernel's cache, or `None` while the server has a lease, or has forgotten
 /// the file.
 pub(super) type Copy = Mutex<Option<Copied>>;
@@ -251,12 +264,19 @@ impl Copies {
         is_left
     }
 
-    /// Forgets a file before the server leases the file. Returns true if all pages in the kernel's
-    /// cache are the run's.
-    pub(super) fn take(&self, file: &Copy) -> bool {
-        let Some(copied) = lock(file).take() else { return false };
+    /// Forgets a file before the server leases the file, and closes the descriptor. Returns the rest
+    /// for [`Copies::put_back`].
+    pub(super) fn take(&self, file: &Copy) -> Option<Taken> {
+        let copied = lock(file).take()?;
         lock(&self.queue).count(&copied, copied.nr_bytes, 0);
-        copied.before.is_empty()
+        Some(Taken { before: copied.before, unseen: copied.unseen })
+    }
+
+    /// Remembers a file again that could not be leased. `of` is a descriptor of the file.
+    pub(super) fn put_back(&self, file: &Arc<Copy>, of: &impl AsFd, taken: Option<Taken>) {
+        if let Some(Taken { before, unseen }) = taken {
+            self.note(file, || Some(Copied { before, unseen, ..Copied::open(of, true)? }), None);
+        }
     }
 
     /// Notes a short file after the release of its write lease. No page was cached before.

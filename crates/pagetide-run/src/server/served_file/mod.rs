@@ -214,10 +214,16 @@ impl Hands {
             }
             Hands::Free => {}
         }
-        let is_fresh = server.copies.take(&file.copy);
+        let taken = server.copies.take(&file.copy);
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        let mut opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
-        opened.is_fresh |= is_fresh;
+        let mut opened = match Opened::take(server, lease, stand_in, made, write) {
+            Ok(opened) => opened,
+            Err(reason) => {
+                server.copies.put_back(&file.copy, stand_in, taken);
+                return Err(Some(reason));
+            }
+        };
+        opened.is_fresh |= taken.is_some_and(|taken| taken.is_fresh());
         let handle = opened.file.reopen();
         *self = Hands::Ours(opened);
         Ok(handle)
