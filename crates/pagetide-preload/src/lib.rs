@@ -39,6 +39,7 @@ mod maps;
 mod memory;
 mod next;
 mod own;
+mod passing;
 mod pieces;
 mod process;
 mod program;

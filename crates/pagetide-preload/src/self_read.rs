@@ -72,7 +72,9 @@ pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     let is_read = match read {
         Some((end, start)) if is_same => {
             for index in first..end {
-                tray::set_down(Offer { id, index, is_around: index > last, writes, checksum: 0 });
+                let (is_around, continues) = (index > last, index > first);
+                let label = Offer { id, index, is_around, continues, writes, checksum: 0 };
+                tray::set_down(label);
             }
             let from = start.wrapping_add(offset as usize % PAGE_BYTES);
             // SAFETY: the range is inside the slots just read (S22), and the program gave its

@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, process, room, self_read};
+use crate::{lent, next, passing, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
@@ -115,13 +115,19 @@ pub(crate) fn request(
     source: &[iovec],
     target: &[iovec],
 ) -> Result<Option<Reply>, Errno> {
-    let answer = ask(one, Parcel { source, target, ..Parcel::default() });
+    let answer = exchange(one, Parcel { source, target, ..Parcel::default() })?;
+    Ok(answer.map(|answer| answer.reply))
+}
+
+/// Sends a request as [`request`] does. Returns the reply with its descriptors.
+pub(crate) fn exchange(one: &Request, parcel: Parcel<'_>) -> Result<Option<Answer>, Errno> {
+    let answer = ask(one, parcel);
     if answer.is_err() && process::has_left_run() {
         return Ok(None);
     }
     let Answer { reply, files } = answer?;
     match reply.status {
-        Status::Done if reply.result >= 0 => Ok(Some(reply)),
+        Status::Done if reply.result >= 0 => Ok(Some(Answer { reply, files })),
         Status::Kernel if files[0] >= 0 => {
             install(one.id, files[0]);
             Ok(None)
@@ -209,6 +215,9 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
+    if table::entry(fd) == Entry::Kernel {
+        passing::close(fd);
+    }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
         // SAFETY: all arguments are numbers (S20).
@@ -257,6 +266,9 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 /// Announces that the process makes no more requests. The server then closes the process's files
 /// before the parent sees the end. `own_bytes` is the size of the process's private pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
+    if process::is_on() {
+        table::numbers().for_each(passing::close);
+    }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {
         self_read::finish();

@@ -46,7 +46,8 @@ pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     Entry::Kernel
 }
 
-fn nr_cached(fd: c_int) -> Option<u64> {
+/// Returns the number of the file's pages in the kernel's page cache, `None` if unknown.
+pub(crate) fn nr_cached(fd: c_int) -> Option<u64> {
     let (whole, mut counts) = ([0_u64; 2], Counts::default());
     let (whole, to) = (process::address(&whole), std::ptr::from_mut(&mut counts) as usize);
     let arguments = [fd as usize, whole, to, 0, 0, 0];

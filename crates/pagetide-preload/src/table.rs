@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Descriptors from this number are left to the kernel.
 pub(crate) const LEN: usize = 1 << 16;
 
+/// Bytes moved by a descriptor of the kernel's, see `passing`. 0 for a new descriptor.
+static MOVED: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 static ENTRIES: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 /// An upper limit of all managed descriptors ever.
 static END: AtomicUsize = AtomicUsize::new(0);
@@ -62,6 +64,9 @@ pub(crate) fn entry(fd: c_int) -> Entry {
 /// Returns the previous state.
 pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     let Some(slot) = ENTRIES.get(fd as usize) else { return Entry::Kernel };
+    if MOVED[fd as usize].load(Relaxed) != 0 {
+        MOVED[fd as usize].store(0, Relaxed);
+    }
     if entry != Entry::Unknown {
         KNOWN_END.fetch_max(fd as usize + 1, Relaxed);
     }
@@ -69,6 +74,12 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
         END.fetch_max(fd as usize + 1, Relaxed);
     }
     Entry::from_word(slot.swap(entry.word(), Relaxed))
+}
+
+/// Returns the count of bytes that a descriptor has moved, see `passing`.
+#[inline]
+pub(crate) fn moved(fd: c_int) -> Option<&'static AtomicU64> {
+    MOVED.get(fd as usize)
 }
 
 /// Makes entries of passing files plain kernel entries, so that a close does nothing more.

@@ -74,6 +74,14 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Returns the offset, if the call has one.
+    pub(crate) fn offset(self) -> Option<off_t> {
+        match self {
+            Place::At(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
     /// Returns the maximum number of bytes of `parts` that the call moves.
     ///
     /// # Errors

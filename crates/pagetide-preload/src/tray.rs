@@ -40,7 +40,8 @@ struct Tray {
 }
 
 /// The label of a skipped slot.
-const LEFT_OUT: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, checksum: 0 };
+const LEFT_OUT: Offer =
+    Offer { id: 0, index: 0, is_around: false, continues: true, writes: 0, checksum: 0 };
 
 const NONE: Tray =
     Tray { process: 0, socket: 0, start: std::ptr::null_mut(), nr_set_down: 0, nr_offered: 0 };

@@ -49,6 +49,6 @@ mod server;
 pub use {
     filter::Filter,
     library::find_library,
-    run::{Ended, Prepared, Program, RunError},
+    run::{Ended, Mappings, Prepared, Program, RunError},
     server::{Listener, Say, Server, Serving},
 };

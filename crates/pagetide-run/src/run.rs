@@ -36,8 +36,19 @@ pub struct Program {
     pub memory: Bytes,
     /// True to suppress messages about unmanaged files and programs.
     pub is_quiet: bool,
-    /// True to serve mapped files from the page cache if possible.
-    pub serves_mappings: bool,
+    /// The mappings of files that the page cache serves if possible.
+    pub mappings: Mappings,
+}
+
+/// The mappings of files that the page cache serves if possible.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mappings {
+    /// The kernel serves all mappings.
+    None,
+    /// All mappings except the writable shared ones, in which programs may keep locks.
+    NotShared,
+    /// All mappings.
+    All,
 }
 
 /// The reason for a run's failure.
@@ -164,9 +175,11 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     if program.is_quiet {
         flags |= variable::QUIET;
     }
-    if program.serves_mappings {
-        flags |= variable::MAPS;
-    }
+    flags |= match program.mappings {
+        Mappings::None => 0,
+        Mappings::NotShared => variable::MAPS,
+        Mappings::All => variable::MAPS | variable::WRITTEN_MAPS,
+    };
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }
 

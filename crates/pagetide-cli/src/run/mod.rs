@@ -17,7 +17,7 @@ use crate::terminal;
 use limit::MemoryLimit;
 use pagetide::{BuildError, PageCache, ResidentSet};
 use pagetide_core::lru::PolicyName;
-use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
+use pagetide_run::{Ended, Filter, Mappings, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,16 +37,17 @@ matched against the file's name, one with a slash against the whole path; * stop
 slash, ** does not.
 
 What is left to the kernel, coherently, while it is open: files that are mapped (but for
-those that --mmap cache serves), read or written as wide characters (fgetws), locked by
-flock(2), opened outside or by a program that makes its own system calls, used as
-standard input, output or error, or inherited by a program that is linked statically or
-runs with another user's rights; files of another user's and of network file systems,
-which have no lease; and short files that are only read. The summary says how many.
+those that --mmap auto or cache serves), read or written as wide characters (fgetws),
+opened outside or by a program that makes its own system calls, used as standard input,
+output or error, or inherited by a program that is linked statically or runs with another
+user's rights; files of another user's and of network file systems, which have no lease;
+and short files that are only read. The summary says how many. Unless they are mapped or
+a static program's, their pages in the kernel's cache are written back and dropped.
 Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
-392 KiB for each thread that does file I/O, and 12 MiB.
+392 KiB for each thread that does file I/O, 12 MiB, and 4 MiB of the kernel's page cache.
 
 A run lasts as long as the last process of the program's; a signal that comes after the program
 itself has ended is for those.
@@ -81,9 +82,9 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// What serves files that are mapped: the kernel, beside the limit, or the page cache, within
-    /// it.
-    #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
+    /// The server of mapped files: the kernel, outside the limit, the page cache, within the limit,
+    /// or auto: the page cache, except for writable shared mappings.
+    #[arg(long, value_enum, default_value_t = MmapBy::Auto)]
     mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.
     #[arg(long, short)]
@@ -123,8 +124,19 @@ pub(crate) struct RunArgs {
 /// The server of mapped files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum MmapBy {
+    Auto,
     Kernel,
     Cache,
+}
+
+impl MmapBy {
+    fn mappings(self) -> Mappings {
+        match self {
+            MmapBy::Auto => Mappings::NotShared,
+            MmapBy::Kernel => Mappings::None,
+            MmapBy::Cache => Mappings::All,
+        }
+    }
 }
 
 /// Returns the program's exit code.
@@ -147,7 +159,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
         memory: args.memory.most(),
         is_quiet: args.quiet,
-        serves_mappings: args.mmap == MmapBy::Cache,
+        mappings: args.mmap.mappings(),
     };
     let prepared = Prepared::new().map_err(failure_of)?;
     let cache = build(args)?;

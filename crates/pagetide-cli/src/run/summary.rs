@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::machine;
 use crate::output;
 use pagetide::{CacheStats, Estimate, SizeChange, SizeChanges, SizeReason, Sizing};
-use pagetide_core::units::Bytes;
+use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_run::Server;
 use pagetide_run::wire::Reason;
 use pagetide_sys::read_self_anonymous_bytes;
@@ -47,6 +47,48 @@ pub(super) struct Summary {
     sizing: SizingSummary,
     /// Counts by reason.
     kernel_files: BTreeMap<&'static str, u64>,
+    kernel: KernelSummary,
+}
+
+/// I/O of the programs that the kernel served, also for static programs.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct KernelSummary {
+    /// Bytes that the kernel read from devices for the programs. Null if the kernel does not count.
+    device_read_bytes: Option<u64>,
+    /// Bytes that the programs wrote to the kernel's page cache, in whole pages.
+    written_bytes: Option<u64>,
+    /// Bytes of the known files in the kernel's page cache, at the end and at most.
+    cached_bytes: u64,
+    cached_bytes_max: u64,
+    /// Share of the bytes that the page cache served: accesses times the size of a page.
+    served_share: Option<f64>,
+}
+
+impl KernelSummary {
+    fn of(server: &Server, stats: &CacheStats) -> KernelSummary {
+        // The counters of this process include the ended children.
+        let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let beside = |name: &str, own: u64| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().parse::<u64>().ok()?.saturating_sub(own))
+        };
+        let (cached_bytes, cached_bytes_max) = server.kernel_bytes_cached();
+        let summary = KernelSummary {
+            device_read_bytes: beside("read_bytes:", stats.device_read_bytes),
+            written_bytes: beside("write_bytes:", stats.device_write_bytes),
+            cached_bytes,
+            cached_bytes_max,
+            served_share: None,
+        };
+        let served = (stats.accesses * PAGE_BYTES as u64) as f64;
+        let all = summary.nr_bytes().map(|bytes| bytes as f64 + served).filter(|all| *all > 0.0);
+        KernelSummary { served_share: all.map(|all| served / all), ..summary }
+    }
+
+    /// Returns the bytes that the kernel served.
+    fn nr_bytes(&self) -> Option<u64> {
+        Some(self.device_read_bytes? + self.written_bytes?)
+    }
 }
 
 /// Pages of the files opened so far.
@@ -144,6 +186,18 @@ fn say_reason(reason: Reason) -> &'static str {
     }
 }
 
+/// Returns the summary's words for a reason, and the option that changes who serves such files.
+fn advice_of(reason: Reason) -> Option<(&'static str, &'static str)> {
+    let advice = match reason {
+        Reason::Mapped => "--mmap auto or cache serves mappings within the limit",
+        Reason::Excluded => "--include and --exclude decide",
+        Reason::Unwatched => "allow userfaultfd (sysctl vm.unprivileged_userfaultfd=1)",
+        Reason::Outside => "close them in other programs before the run",
+        _ => return None,
+    };
+    Some((say_reason(reason), advice))
+}
+
 const WORKING_SET: f64 = 0.99;
 
 impl SizingSummary {
@@ -215,6 +269,7 @@ impl Summary {
             auto: server.cache().size_changes().map(AutoSummary::of),
             sizing: SizingSummary::of(&stats.sizing()),
             kernel_files: kernel_files.map(|(reason, nr)| (say_reason(reason), nr)).collect(),
+            kernel: KernelSummary::of(server, &stats),
         }
     }
 
@@ -224,6 +279,25 @@ impl Summary {
 }
 
 impl Summary {
+    fn write_kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = machine::rounded(self.kernel.cached_bytes_max);
+        if let (Some(share), Some(bytes)) = (self.kernel.served_share, self.kernel.nr_bytes()) {
+            write!(
+                f,
+                "\npagetide: served {:.0} % of the I/O; the kernel served {}, and had at most \
+                 {most} of it in memory",
+                share * 100.0,
+                machine::rounded(bytes),
+            )?;
+        }
+        let advice = Reason::ALL.into_iter().filter_map(advice_of);
+        let advice = advice.filter(|(reason, _)| self.kernel_files.contains_key(reason));
+        for (reason, option) in advice {
+            write!(f, "\npagetide: files {reason}: {option}")?;
+        }
+        Ok(())
+    }
+
     fn write_sizing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let memory = self.memory_bytes / 8 * 8;
         let sides = [memory / 2, memory * 2].map(|size| (size, self.sizing.at(size)));
@@ -298,6 +372,6 @@ impl fmt::Display for Summary {
             let files = if left == 1 { "file was" } else { "files were" };
             write!(f, "\npagetide: {left} {files} the kernel's: {}", reasons.join(", "))?;
         }
-        Ok(())
+        self.write_kernel(f)
     }
 }

@@ -50,7 +50,7 @@ def use_h5py():
             data.create_dataset("chunked", data=whole, chunks=(64, 128))
             data.create_dataset("plain", data=whole[: len(whole) // 4])
         return
-    # The page cache serves the file until the library locks it with flock.
+    # With locks, the library calls flock.
     for is_locked in (False, True):
         change_h5py(h5py, numpy, is_locked)
 

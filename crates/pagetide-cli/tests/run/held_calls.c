@@ -85,14 +85,21 @@ static void take_lock(void) {
     check(fcntl(of_main, F_SETLK, &lock), "F_SETLK");
 }
 
+/* Returns the number of the server's descriptors for requests on the file. The descriptor by which
+ * the server counts pages in the kernel's page cache is non-blocking. */
 static int has_server(const char *name) {
-    char path[64], target[256];
+    char path[64], target[256], about[256];
     int nr = 0;
     for (int fd = 0; fd < 256; fd++) {
         snprintf(path, sizeof path, "/proc/%d/fd/%d", getppid(), fd);
         ssize_t len = readlink(path, target, sizeof target - 1);
         target[len < 0 ? 0 : len] = 0;
-        nr += len > 0 && !strcmp(strrchr(target, '/') ? strrchr(target, '/') + 1 : target, name);
+        snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", getppid(), fd);
+        FILE *info = fopen(path, "r");
+        int flags = 0;
+        while (info && fgets(about, sizeof about, info)) sscanf(about, "flags: %o", &flags);
+        if (info) fclose(info);
+        nr += len > 0 && !(flags & O_NONBLOCK) && !strcmp(strrchr(target, '/') ? strrchr(target, '/') + 1 : target, name);
     }
     return nr;
 }
@@ -114,7 +121,9 @@ static int in_run(const char *which) {
     of_other = open_new("other");
     of_main = open_new("file");
     of_second = check(open("file", O_RDWR), "open again");
-    check(flock(of_main, LOCK_EX), "flock");
+    /* The file is handed over. */
+    struct pollfd polled = {.fd = of_main};
+    check(poll(&polled, 1, 0), "poll");
     for (int filler = 0; filler < RECEIVED - 1;) filler = check(fcntl(1, F_DUPFD, 3), "dup");
     pthread_create(&thread, NULL, second, NULL);
     if (!is_lock_held_up) tell(AWAITS_HELD_CALL);

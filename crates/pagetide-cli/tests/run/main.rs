@@ -18,6 +18,7 @@ mod failing_disk;
 mod filesystems;
 mod full_table;
 mod killed_writes;
+mod limit;
 mod locks;
 mod lost_sockets;
 mod many_opens;

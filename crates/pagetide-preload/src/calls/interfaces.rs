@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   aio_read, aio_write      the C library's threads bypass the library
-//!   flock, splice, poll ..   need a real descriptor
+//!   splice, poll ..          need a real descriptor
 //!   sendmsg                  with a descriptor in it, that another process will use
 //!   io_uring, kernel AIO     refused with ENOSYS, and reported: programs have another way
 //!   syscall(SYS_read, ..)    as read
@@ -43,7 +43,6 @@ macro_rules! handing_over {
 }
 
 handing_over! {
-    Locked |fd, _| [fd], fn flock(fd: c_int, operation: c_int) -> c_int;
     Interface |from, _, to, _, _, _| [from, to], fn splice(
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
         flags: libc::c_uint

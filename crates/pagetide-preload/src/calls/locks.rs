@@ -8,15 +8,20 @@
 //!   lockf(fd, ..)            the same
 //! ```
 //!
-//! Locks of the open file description (flock, F_OFD_SETLK) make the server hand the file over.
+//! flock locks the open file description, so the server locks. To wait, this process gets the
+//! description's lock descriptor, and asks again afterwards: the file may have been handed over
+//! meanwhile. F_OFD_SETLK makes the server hand the file over.
 //!
-//! Source: fcntl(2), "Advisory record locking".
+//! Source: fcntl(2), "Advisory record locking", flock(2).
 
 use crate::arguments::{load, store};
+use crate::channel::{Answer, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::{lent, next, serve};
+use crate::{lent, next, own, serve};
 use libc::{c_int, flock64, off_t};
 use pagetide_run::wire::{Op, Reason, Request};
+
+const NOTHING: Parcel<'static> = Parcel { source: &[], files: &[], target: &[] };
 
 /// # Safety
 /// `lock` is the caller's lock.
@@ -77,6 +82,31 @@ fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
         lock.l_start = lock.l_start.checked_add(reply.result).ok_or(Errno(libc::EOVERFLOW))?;
     }
     Ok(Some(lock))
+}
+
+taken_over! {
+    fn flock(fd: c_int, operation: c_int) -> c_int {
+        let id = serve::managed(fd)?;
+        let flags = u64::from(operation as u32);
+        loop {
+            let asked = serve::exchange(&Request { flags, ..Request::new(Op::Flock, id) }, NOTHING);
+            let Answer { reply, files: [lock, ..] } = match asked {
+                Ok(answer) => answer?,
+                Err(errno) => return Some(or_minus_one(Err(errno))),
+            };
+            if reply.result == 0 {
+                return Some(0);
+            }
+            let lock = own::keep(lock);
+            let arguments = [lock as usize, operation as usize, 0, 0, 0, 0];
+            // SAFETY: numbers only (S20).
+            let waited = unsafe { next::system(libc::SYS_flock, arguments) };
+            own::close_own(lock);
+            if let Err(errno) = waited {
+                return Some(or_minus_one(Err(errno)));
+            }
+        }
+    }
 }
 
 /// Works as the C library's lockf, which would call fcntl(2) without interposition.

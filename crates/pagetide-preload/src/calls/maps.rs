@@ -11,7 +11,8 @@
 use super::interfaces::hand_over;
 use crate::errno::{Errno, or_minus_one};
 use crate::maps::{self, Wanted, signals};
-use crate::{errno, memory, next, serve};
+use crate::transfer::part;
+use crate::{errno, memory, next, passing, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 
 taken_over! {
@@ -232,7 +233,7 @@ unsafe extern "C" fn fwrite(
     stream: *mut next::Stream,
 ) -> size_t {
     // SAFETY: our caller's arguments, or a copy of its bytes (S20).
-    write_items(buffer, size, nr, |bytes, size, nr| unsafe {
+    write_items(buffer, size, nr, stream, |bytes, size, nr| unsafe {
         next::fwrite(bytes, size, nr, stream)
     })
 }
@@ -245,9 +246,13 @@ unsafe extern "C" fn fwrite_unlocked(
     stream: *mut next::Stream,
 ) -> size_t {
     // SAFETY: our caller's arguments, or a copy of its bytes (S20).
-    write_items(buffer, size, nr, |bytes, size, nr| unsafe {
+    write_items(buffer, size, nr, stream, |bytes, size, nr| unsafe {
         next::fwrite_unlocked(bytes, size, nr, stream)
     })
+}
+
+unsafe extern "C" {
+    static stdout: *mut next::Stream;
 }
 
 /// Directly, or byte by byte from copies.
@@ -255,10 +260,17 @@ fn write_items(
     buffer: *const c_void,
     size: size_t,
     nr: size_t,
+    stream: *mut next::Stream,
     write: impl Fn(*const c_void, size_t, size_t) -> size_t,
 ) -> size_t {
     let give = |bytes, len, _| write(bytes, 1, len) as isize;
-    match size.checked_mul(nr).and_then(|len| maps::in_copies(buffer, len, give)) {
+    let len = size.checked_mul(nr);
+    // SAFETY: a variable of the C library's (S21).
+    if stream == unsafe { stdout } {
+        let whole = part(buffer.cast_mut(), len.unwrap_or(0));
+        passing::note(libc::STDOUT_FILENO, &whole, None, true);
+    }
+    match len.and_then(|len| maps::in_copies(buffer, len, give)) {
         Some(done) => done as usize / size,
         None => write(buffer, size, nr),
     }

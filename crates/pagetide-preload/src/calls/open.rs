@@ -22,7 +22,7 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, lent, next, own, process, room, serve, small};
+use crate::{alone, arguments, lent, next, own, passing, process, room, serve, small};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -149,6 +149,7 @@ impl Call {
         let fd = self.open_natively(self.flags);
         if fd >= 0 {
             table::set(fd, small::opened(fd, stat));
+            passing::ignore(fd);
         }
         fd
     }
@@ -261,7 +262,9 @@ fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_
     if call.cuts_unseen() && !arguments::is_null(path as usize) {
         call.tell_of_cut();
     }
-    call.leave_to_kernel()
+    let fd = call.leave_to_kernel();
+    passing::ignore(fd);
+    fd
 }
 
 #[unsafe(no_mangle)]

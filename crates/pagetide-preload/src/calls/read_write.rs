@@ -4,7 +4,7 @@ use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
-use crate::{maps, pieces, serve};
+use crate::{maps, passing, pieces, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -19,7 +19,10 @@ const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
 /// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
-    let id = serve::managed(fd)?;
+    let Some(id) = serve::managed(fd) else {
+        passing::note(fd, parts, place.offset(), false);
+        return None;
+    };
     finish(transfer::read(fd, id, parts, place))
 }
 
@@ -31,7 +34,10 @@ pub(super) fn write_managed(
     place: Place,
     more: u64,
 ) -> Option<ssize_t> {
-    let id = serve::managed(fd)?;
+    let Some(id) = serve::managed(fd) else {
+        passing::note(fd, parts, place.offset(), true);
+        return None;
+    };
     finish(transfer::write(fd, id, parts, place, more))
 }
 

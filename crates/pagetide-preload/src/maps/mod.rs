@@ -110,6 +110,7 @@ impl Wanted {
             && (self.protection & !libc::PROT_READ == 0 || self.is_written() || self.is_copied())
             && self.flags & REFUSED == 0
             && process::has_flag(variable::MAPS)
+            && (!self.is_written() || process::has_flag(variable::WRITTEN_MAPS))
             && !IS_REFUSED.load(Relaxed)
     }
 

@@ -83,6 +83,7 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
         }
     };
     let _ = server.leases.listener.set(breaks.listener());
+    let _ = server.copies.listener.set(breaks.listener());
     let _ = ready.send(Ok(()));
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !server.is_stopping() {

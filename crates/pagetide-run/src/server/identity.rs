@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use rustix::fs::{AtFlags, StatxFlags, statx};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +37,13 @@ impl FileKey {
 /// Returns a path that opens the file behind `descriptor`, even after a rename or an unlink.
 pub(super) fn path_of(descriptor: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()))
+}
+
+/// Returns true if at least half of the server's descriptors are free, for sockets and for files
+/// that are handed over. A new descriptor has the lowest free number, and that number decides.
+pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
 /// Locks `mutex`, even if a holder panicked: other files must still be written back.

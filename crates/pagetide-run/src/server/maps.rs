@@ -23,10 +23,9 @@
 
 use super::answer::{Answer, Outcome, done};
 use super::holders::{Closing, Holder};
-use super::identity::{lock, path_of};
+use super::identity::{leaves_room, lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
-use super::opening::leaves_room;
 use super::served_file::{Description, Hands};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};

@@ -13,6 +13,7 @@
 mod answer;
 mod breaks;
 mod changes;
+mod copies;
 mod holders;
 mod identity;
 mod life;
@@ -37,6 +38,7 @@ use crate::wire::{self, Offer, Op, Reason, Request};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
+use copies::{Copies, Unseen};
 use holders::{Closing, Holder, Holders};
 use identity::{FileKey, lock};
 use maps::Maps;
@@ -83,6 +85,7 @@ pub struct Server {
     changes: Changes,
     maps: Maps,
     leases: Leases,
+    copies: Arc<Copies>,
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
     said: Mutex<BTreeSet<String>>,
@@ -102,6 +105,7 @@ impl Server {
             Some((files, nr_frames)) => Some((sockets::to_look_at(files)?, nr_frames)),
             None => None,
         };
+        let copies = Arc::new(Copies::new(cache.stats().memory_bytes));
         Ok(Server {
             cache,
             filter,
@@ -113,6 +117,7 @@ impl Server {
             changes: Changes::default(),
             maps: Maps::default(),
             leases: Leases::default(),
+            copies,
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
             said: Mutex::default(),
@@ -127,6 +132,7 @@ impl Server {
     /// # Errors
     /// Fails with the system's error if a thread or a signal cannot be set up.
     pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<Serving> {
+        self.watch_standard_files();
         let (ready, is_ready) = channel();
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-leases".into());
@@ -139,7 +145,10 @@ impl Server {
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-scan".into());
         let scanning = thread.spawn(move || holders::scan::run(&own))?;
-        let threads = [watching, accepting, scanning];
+        let own = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("pagetide-copies".into());
+        let dropping = thread.spawn(move || copies::run(&own))?;
+        let threads = [watching, accepting, scanning, dropping];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
 
@@ -193,6 +202,7 @@ impl Server {
             Op::Unmap => self.unmap(process, request),
             Op::Lock => self.lock_pages(process, request),
             Op::StandIn => self.stand_in(request.id),
+            Op::Pass => self.pass(request, files),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)
@@ -213,8 +223,8 @@ impl Server {
                 done(0)
             }
             Op::TakeReal => match self.holders.find(request.id) {
-                Some(one) if one.has_real() => one.kernel_answer(),
-                _ => done(self.holders.nr_reals()),
+                Some(one) => self.take_real(process, &one),
+                None => done(self.holders.nr_reals()),
             },
             Op::Dup => {
                 self.holders.add(holder, request.id);
@@ -258,6 +268,7 @@ impl Server {
                 self.end_locks_of(&one.file);
                 one.lend(request)
             }
+            Op::Flock => self.lock_description(one, request.flags),
             Op::HandOver => {
                 let reason = Reason::from_number(request.flags).ok_or(Errno::INVAL)?;
                 self.hand_over(one, reason)
@@ -358,11 +369,39 @@ impl Server {
         }
     }
 
+    /// Serves flock(2).
+    fn lock_description(&self, one: &Description, operation: u64) -> Outcome {
+        self.end_locks_of(&one.file);
+        match one.flock(operation) {
+            Err(ONLY_KERNEL) => self.hand_over(one, Reason::Locked),
+            outcome => outcome,
+        }
+    }
+
+    /// Prepares an exec in `process` that closes a stand-in of the description. The kernel gets a
+    /// lock that the exec may end.
+    fn take_real(&self, process: u64, one: &Description) -> Outcome {
+        if one.has_lock() && !self.holders.is_held_beside(process, one.id) {
+            return self.hand_over(one, Reason::Locked);
+        }
+        match one.has_real() {
+            true => one.kernel_answer(),
+            false => done(self.holders.nr_reals()),
+        }
+    }
+
     fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
-        if matches!(*state, Hands::Ours(_)) {
+        if let Hands::Ours(opened) = &*state {
+            let is_fresh = opened.is_fresh;
+            let unseen = match reason {
+                Reason::Mapped | Reason::Unwatched | Reason::Short => Unseen::Mapped,
+                _ if one.access.write => Unseen::Writes,
+                _ => Unseen::Reads,
+            };
             one.file.hand_over(&mut state)?;
             self.count_kernel_file(&one.file, reason);
+            self.copies.watch(&one.file.copy, &one.stand_in, is_fresh, unseen);
         }
         drop(state);
         one.open_real(None);
@@ -384,6 +423,7 @@ impl Server {
         act().or_else(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT => {
                 self.end_all_unheld();
+                self.copies.drop_all();
                 self.cache.wait_for_closed_files();
                 act()
             }
@@ -400,9 +440,10 @@ impl Server {
         for file in lock(&self.files).values() {
             let mut state = file.state.write().expect("no holder panics");
             if let Hands::Ours(opened) = std::mem::replace(&mut *state, Hands::Free) {
-                opened.let_go();
+                opened.close(&file.copy);
             }
         }
+        self.copies.finish();
         flushed
     }
 }
@@ -411,7 +452,7 @@ impl Server {
 pub struct Serving {
     server: Arc<Server>,
     listener: Arc<Listener>,
-    threads: [JoinHandle<()>; 3],
+    threads: [JoinHandle<()>; 4],
 }
 
 impl Serving {
@@ -421,6 +462,7 @@ impl Serving {
         self.listener.stop();
         self.server.leases.wake();
         self.server.holders.scan();
+        self.server.copies.wake();
         for thread in self.threads {
             // A panic has printed a message, and the cache is written back all the same.
             let _ = thread.join();

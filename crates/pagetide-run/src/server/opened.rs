@@ -14,9 +14,11 @@ use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
 use pagetide::seam::{HeldFiles, MappedPages, SharedPages};
 use pagetide::{Advice, File};
+use pagetide_sys::kernel_cache::read_kernel_cache;
 use pagetide_sys::lease::{self, LeaseKind};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::time::{ClockId, Timespec};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,6 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::answer::ONLY_KERNEL;
+use super::copies::{Copies, Copy, is_uncached};
 use super::identity::{lock, path_of};
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
@@ -48,6 +51,13 @@ pub(super) struct Opened {
     is_sparse: AtomicBool,
     /// True if the disk was full at the last allocation ahead.
     is_short: AtomicBool,
+    /// True if no page of the file was in the kernel's page cache before the run opened the file.
+    pub(super) is_fresh: bool,
+    /// True if pages were written through the kernel's page cache and not dropped since.
+    has_copies: AtomicBool,
+    copies: Arc<Copies>,
+    /// True if a process has the leased descriptor as well.
+    pub(super) is_lent: AtomicBool,
     /// Time of the last update of the file's time, in nanoseconds. 0 makes the next write update.
     touched: AtomicU64,
 }
@@ -111,8 +121,17 @@ impl Opened {
             growth: Mutex::new(Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) }),
             is_short: AtomicBool::new(false),
             is_sparse: AtomicBool::new((stat.st_blocks as u64) * 512 < len),
+            is_fresh: kind == LeaseKind::Write && (len == 0 || is_uncached(real)),
+            has_copies: AtomicBool::new(false),
+            copies: Arc::clone(&server.copies),
+            is_lent: AtomicBool::new(false),
             touched: AtomicU64::new(0),
         })
+    }
+
+    /// Returns true if a process has the leased descriptor as well.
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent.load(Relaxed)
     }
 
     /// Writes back all dirty pages.
@@ -173,6 +192,7 @@ impl Opened {
         if let Err(errno) = handle.flush().errno() {
             return Err(take_back(handle, before, errno));
         }
+        self.has_copies.store(true, Relaxed);
         let mut growth = lock(&self.growth);
         growth.len = growth.len.max(end);
         growth.has_room = growth.has_room.max(end.next_multiple_of(BLOCK_BYTES));
@@ -219,6 +239,14 @@ impl Opened {
         let has_gained = self.allocate(from, goal - from).is_ok();
         if has_gained {
             growth.has_room = goal;
+        }
+        if self.is_fresh && self.has_copies.load(Relaxed) {
+            // Starts the write-back of pages written while the file was short, and drops the pages
+            // that are clean already.
+            let len = NonZeroU64::new(SHORT_FILE_BYTES);
+            let _ = rustix::fs::fadvise(&*self.real, 0, len, rustix::fs::Advice::DontNeed);
+            let is_left = read_kernel_cache(&*self.real, 0, SHORT_FILE_BYTES);
+            self.has_copies.store(is_left.is_ok_and(|left| left.nr_cached > 0), Relaxed);
         }
         self.is_short.store(!has_gained, Relaxed);
         has_gained
@@ -361,6 +389,18 @@ impl Opened {
         self.file.agree();
         // The close ends the lease as well.
         let _ = lease::release(self.real.as_fd());
+    }
+
+    /// Releases the file as [`Opened::let_go`] does, and remembers pages that were written through
+    /// the kernel's page cache.
+    pub(super) fn close(self, copy: &Arc<Copy>) {
+        let copies = self.is_fresh.then(|| Arc::clone(&self.copies));
+        let real = Arc::clone(&self.real);
+        let has_copies = copies.is_some() && !is_uncached(&real);
+        self.let_go();
+        if let Some(copies) = copies.filter(|_| has_copies) {
+            copies.note_closed(copy, real);
+        }
     }
 
     /// Returns a function that waits for reads ahead, which keep the descriptor open. The function

@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::identity::{FileKey, path_of};
+use super::holders::Closing;
+use super::identity::{FileKey, leaves_room, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
@@ -11,7 +12,7 @@ use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
 use pagetide_sys::lease::{LeaseKind, is_same_open_file};
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -178,10 +179,15 @@ impl Server {
 
     /// Closes a description without a known holder. The last writer's close writes dirty pages
     /// back, so that the file is complete and has the right times.
-    pub(super) fn close_unheld(&self, one: &Description) -> Result<(), Errno> {
+    pub(super) fn close_unheld(
+        &self,
+        one: &Arc<Description>,
+        closing: Closing,
+    ) -> Result<(), Errno> {
         if self.holders.is_held(one.id) || !one.inner().is_open {
             return Ok(());
         }
+        self.end_lock(one, closing);
         let mut written = Ok(());
         if one.access.write {
             // Flushes beside other requests, before this thread takes the exclusive lock.
@@ -222,13 +228,6 @@ impl Server {
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
-}
-
-/// Returns true if at least half of the server's descriptors are free, for sockets and for files
-/// that are handed over. A new descriptor has the lowest free number, and that number decides.
-pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
-    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
 /// Fails with `EBADF` if the descriptor is not `O_PATH`.

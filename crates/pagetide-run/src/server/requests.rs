@@ -21,6 +21,7 @@ use pagetide_sys::lease::LeaseKind;
 use pagetide_sys::shared::Positions;
 use rustix::fs::{OFlags, SeekFrom};
 use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
 impl Description {
@@ -224,6 +225,7 @@ impl Description {
             let direct = if flags.contains(OFlags::DIRECT) { lend::DIRECT } else { 0 };
             let reply = Reply::done(lend::LENT | direct);
             let is_sent = request.flags & lend::WITHOUT == 0;
+            opened.is_lent.store(true, Relaxed);
             let files = is_sent.then(|| Arc::clone(&opened.real)).into_iter().collect();
             Ok(Answer { files, ..Answer::of(reply) })
         })

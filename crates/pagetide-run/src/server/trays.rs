@@ -51,6 +51,8 @@ pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
         // Overlaps these cache misses with one another and with the copies.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
+        let nr_reads = offers.iter().filter(|(offer, _)| !offer.continues).count();
+        handle.count_device_reads(nr_reads as u64);
         let mut page = [0; PAGE_BYTES];
         for (offer, nr) in offers {
             tray.take(*nr, &mut page);

@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
 /// [`variable`] flags, an abstract socket's name, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -63,6 +63,8 @@ pub mod variable {
     pub const QUIET: u64 = 2;
     /// Mapped files are served.
     pub const MAPS: u64 = 4;
+    /// Writable shared mappings are served as well.
+    pub const WRITTEN_MAPS: u64 = 8;
 }
 
 /// The first packet on a new socket.
@@ -178,6 +180,9 @@ ops! {
     /// locks. Replies with the [`lend`] flags, or with 0 if the description has less access than
     /// the server's file. With `flags` [`lend::WITHOUT`], the reply carries no descriptor.
     Lend,
+    /// Locks or unlocks description `id` with flock(2)'s operation in `flags`. Replies with 0, or
+    /// with 1 and a descriptor by which to wait before the next attempt.
+    Flock,
     /// Reports that the process has replaced all its stand-ins of description `id` with the real
     /// descriptor, and sends no more requests for it. The server then closes the real descriptor
     /// before the reply, unless another process has a stand-in.
@@ -218,12 +223,17 @@ ops! {
     /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory, or unlocks
     /// them with `total` 1. Fails with `ENOMEM` above the limit or if the kernel has the file.
     Lock,
+    /// Reports that the program has moved bytes past the server, with the [`pass`] flags in
+    /// `flags`, and up to `offset`, or up to the position with -1. Carries the program's
+    /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
+    /// beyond a few.
+    Pass,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
     /// Reports that an exec closes a stand-in of description `id`. Replies that the kernel has the
     /// file, with the real descriptor if the server keeps one. Otherwise replies with the number of
-    /// real descriptors kept for other descriptions.
+    /// descriptions with a real descriptor or a lock.
     TakeReal,
 }
 
@@ -260,6 +270,14 @@ pub mod lend {
     pub const DIRECT: i64 = 2;
     /// Flag of the request: the process already has the descriptor.
     pub const WITHOUT: u64 = 1;
+}
+
+/// Flags of [`Op::Pass`].
+pub mod pass {
+    /// The file is not read sequentially, or the program closes the descriptor.
+    pub const WHOLE: u64 = 1;
+    /// No page of the file was in the kernel's page cache before the process's first access.
+    pub const FRESH: u64 = 2;
 }
 
 /// Write flags.

@@ -33,16 +33,20 @@ pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
 pub const OFFER_BYTES: usize = 32;
 /// Marks readahead in an offer's index. No file has this page number.
 const AROUND: u64 = 1 << 63;
+/// Marks a page after the first one of a read, likewise.
+const CONTINUES: u64 = 1 << 62;
 
 /// The label of a page that a thread has read from disk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offer {
     /// The description of the read.
     pub id: u64,
-    /// The page's index, less than 2^63.
+    /// The page's index, less than 2^62.
     pub index: u64,
     /// True for readahead.
     pub is_around: bool,
+    /// True for a page after the first one of a read.
+    pub continues: bool,
     /// The file's write count before and after the read.
     pub writes: u64,
     /// Checksum of label and bytes right after the read.
@@ -72,15 +76,17 @@ impl Offer {
     pub fn decode(bytes: &[u8; OFFER_BYTES]) -> Offer {
         Offer {
             id: take(bytes, 0),
-            index: take(bytes, 8) & !AROUND,
+            index: take(bytes, 8) & !(AROUND | CONTINUES),
             is_around: take(bytes, 8) & AROUND != 0,
+            continues: take(bytes, 8) & CONTINUES != 0,
             writes: take(bytes, 16),
             checksum: take(bytes, 24),
         }
     }
 
     fn place(&self) -> u64 {
-        self.index | if self.is_around { AROUND } else { 0 }
+        let around = if self.is_around { AROUND } else { 0 };
+        self.index | around | if self.continues { CONTINUES } else { 0 }
     }
 
     /// Four lane sums and sums of their running values, which depend on the order of words. Only
@@ -140,7 +146,7 @@ mod tests {
             assert!(!offer.is_whole(&other), "{at}, {other_at}");
         }
         assert!(!Offer { index: 8, ..offer }.is_whole(&page));
-        let around = Offer { is_around: true, ..label }.sealed(&page);
+        let around = Offer { is_around: true, continues: true, ..label }.sealed(&page);
         assert_eq!(Offer::decode(&around.encode()), around);
         assert!(!Offer { is_around: false, ..around }.is_whole(&page));
         assert!(!Offer { writes: 0, ..offer }.is_whole(&page));

@@ -96,6 +96,9 @@ pub trait SharedPages {
     /// page.
     fn nr_around(&self) -> u64;
 
+    /// Counts the read requests of other processes, which [`SharedPages::admit`] does not count.
+    fn count_device_reads(&self, nr: u64);
+
     /// Admits page `index`, which another process has read from disk while the [count of
     /// writes](pagetide_sys::shared) was `writes`. Returns true if the page is resident now.
     /// Returns false, without harm, if the bytes are stale or no frame is free.

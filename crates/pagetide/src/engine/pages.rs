@@ -282,6 +282,11 @@ impl Pages {
 
     pub(crate) fn count_read(&self, mapping: &Mapping, nr_pages: usize) {
         self.counters.count(Event::DeviceRead);
+        self.count_read_pages(mapping, nr_pages);
+    }
+
+    /// Counts pages of a read that is counted as a request elsewhere.
+    pub(crate) fn count_read_pages(&self, mapping: &Mapping, nr_pages: usize) {
         self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
         mapping.nr_read.fetch_add(nr_pages as u64, Relaxed);
     }

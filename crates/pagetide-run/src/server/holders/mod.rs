@@ -35,6 +35,7 @@ use super::identity::lock;
 use super::life::Life;
 use super::served_file::{Description, ServedFile};
 use crate::errno::Errno;
+use crate::wire::Reason;
 use scan::Scan;
 use search::{Held, find_holders};
 use std::collections::{BTreeMap, HashMap};
@@ -189,10 +190,17 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
     }
 
-    /// Counts the real descriptors held for processes.
+    /// Returns true if the description has a known holder in another process than `process`.
+    pub(super) fn is_held_beside(&self, process: u64, id: u64) -> bool {
+        let known = lock(&self.known);
+        let entry = known.descriptions.get(&id);
+        entry.is_some_and(|entry| entry.holders.keys().any(|other| !other.is_of(process)))
+    }
+
+    /// Counts the descriptions with a real descriptor, or with a lock.
     pub(super) fn nr_reals(&self) -> u64 {
         let all = lock(&self.known).collect(|_| true);
-        all.iter().filter(|one| one.has_real()).count() as u64
+        all.iter().filter(|one| one.has_real() || one.has_lock()).count() as u64
     }
 
     /// Removes a description and closes the real descriptor, unless there is a holder again.
@@ -237,7 +245,7 @@ impl Server {
         self.unmap_all(process);
         for one in self.holders.remove_holders(process) {
             // No process is left to tell. A later sync of the file reports the error.
-            let _ = self.close_unheld(&one);
+            let _ = self.close_unheld(&one, closing);
         }
         self.end_locks(self.holders.unheld(), closing);
         self.holders.remove_process(process);
@@ -255,7 +263,7 @@ impl Server {
         closing: Closing,
     ) -> Result<(), Errno> {
         let Some(one) = self.holders.remove(holder, id, most) else { return Ok(()) };
-        let closed = self.close_unheld(&one);
+        let closed = self.close_unheld(&one, closing);
         self.end_locks(vec![one], closing);
         closed
     }
@@ -264,6 +272,25 @@ impl Server {
     /// and the file may be leased now.
     pub(super) fn end_locks_of(&self, file: &ServedFile) -> bool {
         self.end_locks(file.descriptions(), Closing::Nothing)
+    }
+
+    /// Ends the lock of a description without a known holder. If a process still has a descriptor,
+    /// the file is handed over, and the kernel keeps the lock.
+    pub(super) fn end_lock(&self, one: &Arc<Description>, closing: Closing) {
+        if !one.has_lock() {
+            return;
+        }
+        if self.has_no_holder(one, closing) {
+            one.inner().lock = None;
+        } else {
+            // A failed write-back leaves the lock with the description.
+            let _ = self.hand_over(one, Reason::Locked);
+        }
+    }
+
+    /// Returns true if a search finds no holder of the description.
+    fn has_no_holder(&self, one: &Arc<Description>, closing: Closing) -> bool {
+        find_holders(std::slice::from_ref(one), closing) == [Held::No]
     }
 
     /// Ends each description with a real descriptor and no holder. Returns true if any has ended.

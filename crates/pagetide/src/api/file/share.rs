@@ -144,6 +144,10 @@ impl SharedPages for File {
         lock(&handle.readahead).nr_around(handle.engine().source.is_ample())
     }
 
+    fn count_device_reads(&self, nr: u64) {
+        self.handle.counters.add(Event::DeviceRead, nr);
+    }
+
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
@@ -164,7 +168,7 @@ impl SharedPages for File {
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
         engine.pages.reuse.access(mapping.key(PageIndex(index)));
-        engine.pages.count_read(mapping, 1);
+        engine.pages.count_read_pages(mapping, 1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });

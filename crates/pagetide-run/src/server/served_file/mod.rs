@@ -33,8 +33,11 @@
 //! Lock order: a call lock (`Turn`), the file's state, then `inner`. A read copies bytes under the
 //! position's lock, as in the kernel, so two readers of a description never get the same bytes.
 
+mod flocks;
+
 use super::Server;
 use super::answer::{Answer, Outcome};
+use super::copies::Copy;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
@@ -47,6 +50,8 @@ use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+
+use flocks::{FileLock, LockMemory, Moving};
 
 const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
@@ -78,6 +83,10 @@ pub(super) struct ServedFile {
     pub(super) is_excluded: Mutex<Option<bool>>,
     /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
+    /// The memory file of the descriptions' flock locks.
+    pub(super) lock_memory: Mutex<LockMemory>,
+    /// The file's pages in the kernel's cache.
+    pub(super) copy: Arc<Copy>,
 }
 
 impl ServedFile {
@@ -89,6 +98,8 @@ impl ServedFile {
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
             is_counted: AtomicBool::new(false),
+            lock_memory: Mutex::default(),
+            copy: Arc::default(),
         }
     }
 
@@ -116,8 +127,12 @@ impl ServedFile {
     /// Fails if a page cannot be written back. The page stays dirty, and the file managed.
     pub(super) fn hand_over(&self, state: &mut Hands) -> Result<(), Errno> {
         if let Hands::Ours(opened) = &*state {
-            opened.hand_over()?;
-            self.open_reals(opened);
+            let moving = self.begin_to_move_locks(opened);
+            if let Err(errno) = opened.hand_over() {
+                moving.undo(opened);
+                return Err(errno);
+            }
+            self.open_reals(opened, moving);
             *state = self.unmanaged();
         }
         Ok(())
@@ -126,8 +141,9 @@ impl ServedFile {
     /// Hands the file over as [`ServedFile::hand_over`] does, and drops dirty pages.
     pub(super) fn hand_over_at_once(&self, state: &mut Hands) {
         if let Hands::Ours(opened) = &*state {
+            let moving = self.begin_to_move_locks(opened);
             opened.discard();
-            self.open_reals(opened);
+            self.open_reals(opened, moving);
             *state = self.unmanaged();
         }
     }
@@ -147,7 +163,8 @@ impl ServedFile {
         if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
     }
 
-    fn open_reals(&self, opened: &Opened) {
+    fn open_reals(&self, opened: &Opened, moving: Moving) {
+        moving.finish(opened);
         for description in self.descriptions() {
             description.open_real(Some(&opened.real));
         }
@@ -165,7 +182,7 @@ impl Hands {
             Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
                 *self = Hands::Ours(opened);
             }
-            Hands::Ours(opened) => opened.let_go(),
+            Hands::Ours(opened) => opened.close(&file.copy),
             Hands::Free | Hands::Kernel => {}
         }
     }
@@ -188,13 +205,25 @@ impl Hands {
             Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
             }
+            Hands::Ours(_) if file.has_locks() => {
+                file.hand_over(self).map_err(|_| Some(Reason::Locked))?;
+                return Err(Some(Reason::Locked));
+            }
             Hands::Ours(_) => {
                 return self.exchange_lease(file, server, stand_in, LeaseKind::Write);
             }
             Hands::Free => {}
         }
+        let taken = server.copies.take(&file.copy);
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        let opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
+        let mut opened = match Opened::take(server, lease, stand_in, made, write) {
+            Ok(opened) => opened,
+            Err(reason) => {
+                server.copies.put_back(&file.copy, stand_in, taken);
+                return Err(Some(reason));
+            }
+        };
+        opened.is_fresh |= taken.is_some_and(|taken| taken.is_fresh());
         let handle = opened.file.reopen();
         *self = Hands::Ours(opened);
         Ok(handle)
@@ -209,6 +238,11 @@ impl Hands {
             }
             _ => false,
         };
+        if is_due && file.has_locks() {
+            // A failure keeps the write lease.
+            let _ = file.hand_over(self);
+            return;
+        }
         if let Some(reader) = file.open_descriptions().next().filter(|_| is_due) {
             // Readers can continue, even if the kernel got the file.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
@@ -279,6 +313,8 @@ pub(super) struct Inner {
     pub(super) map_handle: Option<File>,
     /// The descriptor for calls in the kernel, or the open's error, once the kernel has the file.
     pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
+    /// The lock by flock(2), while the page cache serves the file.
+    pub(super) lock: Option<FileLock>,
     /// True from open to close. Changes only under the file's `state`, held for writing.
     pub(super) is_open: bool,
     pub(super) position: Position,
@@ -330,6 +366,7 @@ impl Description {
             handle: Some(handle),
             map_handle: None,
             real: None,
+            lock: None,
             is_open: true,
             position: Position::Own(0),
             flags: flags & u64::from(u32::MAX) & !O_OPENING,
@@ -360,11 +397,20 @@ impl Description {
         // The open goes through a symbolic link in /proc, and names a file.
         let flags = flags - OFlags::NOFOLLOW - OFlags::TMPFILE;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
-        let opened = opened.map(|real| Arc::new(real.into()));
+        let set = |real: Arc<std::fs::File>| {
+            rustix::fs::fcntl_setfl(&*real, flags - OFlags::CLOEXEC).map(|()| real)
+        };
+        // The lock stays with its descriptor, which has the same access mode.
+        let opened = match inner.lock.take_if(|held| held.is_of_file()) {
+            Some(held) => set(held.file),
+            None => {
+                let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
+                opened.map(|real| Arc::new(real.into()))
+            }
+        };
         let real = opened.or_else(|errno| {
             let same = instead.filter(|real| self.may_as(real)).ok_or(errno)?;
-            rustix::fs::fcntl_setfl(&**same, flags - OFlags::CLOEXEC).map(|()| Arc::clone(same))
+            set(Arc::clone(same))
         });
         let position = inner.position.close();
         let real =
@@ -384,7 +430,7 @@ impl Description {
     }
 
     /// Returns true if `real` has exactly this access mode.
-    fn may_as(&self, real: &std::fs::File) -> bool {
+    pub(super) fn may_as(&self, real: &std::fs::File) -> bool {
         let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
         mode.is_ok_and(|mode| Access::of(mode) == self.access)
     }

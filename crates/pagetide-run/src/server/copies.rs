@@ -1,0 +1,393 @@
+//! The kernel's copies of files that the run has written or read past its own cache.
+//!
+//! **Problem.** The kernel serves standard output, locked files and others, and a short new file is
+//! written through the kernel. These pages are memory of the run, outside the limit.
+//!
+//! **Idea.** The server remembers such files with a read-only descriptor each. Together they keep
+//! at most a few MiB in the kernel's page cache. Beyond that, the file noted first is written back
+//! and dropped. A file that grows is written back a window at a time, and its writer waits.
+//!
+//! ```text
+//!   last close of a short new file -----------.
+//!   hand-over ------------------------------- note --> pages counted --> window full: write back
+//!   library: 1 MiB moved past the server ----'                     `--> all full: drop the oldest
+//!   every 10 ms, handed-over files (stdio is not seen by the library)
+//!   after 1 s without a change ----------------------> written back, dropped, forgotten
+//! ```
+//!
+//! Pages that were in the kernel's cache before the run's first access are never dropped.
+//!
+//! **Invariants.** A file that the server leases is not remembered here, because the descriptor
+//! would conflict with the lease: [`Copies::take`] comes first. A thread with a file's lock
+//! takes no other lock except the queue's.
+//!
+//! **Ignored.** Kernels without cachestat(2). Pages that are mapped stay, and are only counted.
+
+use super::Server;
+use super::answer::{Outcome, done};
+use super::identity::{FileKey, leaves_room, lock, path_of};
+use crate::errno::Errno;
+use crate::wire::{Request, pass};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::kernel_cache::{read_kernel_cache, read_resident, write_back};
+use pagetide_sys::lease::{self, LeaseKind, LeaseListener};
+use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Bounds of the bytes that all files together may keep: the limit divided by `PART`.
+const BYTES_MIN: u64 = 2 << 20;
+const BYTES_MAX: u64 = 4 << 20;
+const PART: u64 = 16;
+/// Maximum number of remembered files.
+const FILES_MAX: usize = 256;
+/// Bytes of one file after which a write-back starts.
+const WINDOW: u64 = 1 << 20;
+const TICK: Duration = Duration::from_millis(10);
+/// Number of ticks without a change after which a file is dropped and forgotten.
+const IDLE_TICKS: u32 = 100;
+
+/// A forgotten file, without a descriptor.
+pub(super) struct Taken {
+    before: Vec<Range<u64>>,
+    unseen: Unseen,
+}
+
+impl Taken {
+    /// Returns true if all pages in the kernel's cache are the run's.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.before.is_empty()
+    }
+}
+
+/// A file's pages in the kernel's cache, or `None` while the server has a lease, or has forgotten
+/// the file.
+pub(super) type Copy = Mutex<Option<Copied>>;
+
+/// The files with pages in the kernel's cache.
+#[derive(Default)]
+pub(super) struct Copies {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Maximum of the bytes that all files together may keep.
+    most: u64,
+    /// Listener for leases that show if a file has a writer.
+    pub(super) listener: OnceLock<LeaseListener>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Oldest first. A file without a [`Copied`] is passed over.
+    files: VecDeque<Arc<Copy>>,
+    /// Bytes of all files, and of the mapped files among them.
+    nr_bytes: i64,
+    nr_mapped: i64,
+    nr_bytes_peak: i64,
+}
+
+impl Queue {
+    fn count(&mut self, of: &Copied, before: u64, now: u64) {
+        let more = now as i64 - before as i64;
+        self.nr_bytes += more;
+        self.nr_mapped += if of.unseen == Unseen::Mapped { more } else { 0 };
+        self.nr_bytes_peak = self.nr_bytes_peak.max(self.nr_bytes);
+    }
+
+    /// Returns true if files are to be dropped.
+    fn is_full(&self, most: u64) -> bool {
+        self.nr_bytes - self.nr_mapped > most as i64 || self.files.len() > FILES_MAX
+    }
+}
+
+/// A file with pages in the kernel's cache.
+pub(super) struct Copied {
+    file: File,
+    /// Ranges with pages from before the run's first access, in bytes.
+    before: Vec<Range<u64>>,
+    nr_bytes: u64,
+    nr_idle: u32,
+    /// The use of the file that the library does not see.
+    unseen: Unseen,
+}
+
+/// The use of a file that the library does not see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unseen {
+    None,
+    /// A process may read the file by the C library's streams.
+    Reads,
+    /// A process may also write the file so.
+    Writes,
+    /// The file is mapped. The pages are only counted.
+    Mapped,
+}
+
+impl Copied {
+    /// Opens the file of `of` again. `is_fresh` is true if no page was in the kernel's cache before
+    /// the run's first access.
+    fn open(of: &impl AsFd, is_fresh: bool) -> Option<Copied> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path_of(of), flags, Mode::empty()).ok()?;
+        let file = Some(file).filter(leaves_room)?;
+        let before = match is_fresh {
+            true => Vec::new(),
+            false => read_resident(&file, rustix::fs::fstat(&file).ok()?.st_size as u64).ok()?,
+        };
+        let (file, nr_bytes) = (file.into(), 0);
+        Some(Copied { file, before, nr_bytes, nr_idle: 0, unseen: Unseen::None })
+    }
+
+    /// Counts the run's bytes in the kernel's cache. Returns true if the number has changed.
+    fn count(&mut self) -> bool {
+        let before: u64 = self.before.iter().map(|range| range.end - range.start).sum();
+        let nr_cached = read_kernel_cache(&self.file, 0, 0).map_or(0, |answer| answer.nr_cached);
+        let now = (nr_cached * PAGE_BYTES as u64).saturating_sub(before);
+        std::mem::replace(&mut self.nr_bytes, now) != now
+    }
+
+    /// Writes back, and drops clean pages before offset `end`. With `whole`, waits until the pages
+    /// are clean.
+    fn drop_pages(&self, end: u64, whole: bool) {
+        // A failed write-back is reported to the program's next sync.
+        let _ = write_back(&self.file, whole);
+        let mut from = 0;
+        for before in self.before.iter().chain([&(end..end)]) {
+            let until = before.start.min(end);
+            // A length of 0 stands for the rest of the file.
+            let len = NonZeroU64::new(until.saturating_sub(from)).filter(|_| until < u64::MAX);
+            if until > from {
+                let _ = fadvise(&self.file, from, len, Advice::DontNeed);
+            }
+            from = from.max(before.end);
+        }
+    }
+
+    /// Counts the pages, and writes back and drops what exceeds a window. A reader has read up to
+    /// `end`.
+    fn limit(&mut self, end: Option<u64>) {
+        if self.count() {
+            self.nr_idle = 0;
+        }
+        if self.unseen == Unseen::Mapped || self.nr_bytes < WINDOW {
+            return;
+        }
+        // Pages that a sequential reader has still to read are dropped last.
+        self.drop_pages(end.unwrap_or(u64::MAX), false);
+        self.count();
+        if end.is_some() && self.nr_bytes > BYTES_MAX * 4 {
+            self.drop_pages(u64::MAX, false);
+            self.count();
+        }
+    }
+
+    /// Returns true if the file has no name, or if no process has the file open.
+    fn is_unused(&self, listener: Option<&LeaseListener>) -> bool {
+        if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
+            return true;
+        }
+        // The kernel grants a write lease only to the single opener.
+        let take = |one: &LeaseListener| lease::take(self.file.as_fd(), LeaseKind::Write, *one);
+        let is_single = listener.is_some_and(|listener| take(listener).is_ok());
+        let is_free = is_single && lease::release(self.file.as_fd()).is_ok();
+        is_free && self.unseen != Unseen::Mapped
+    }
+}
+
+impl Copies {
+    /// Makes an empty list for a run with this limit, in bytes.
+    pub(super) fn new(limit: u64) -> Copies {
+        Copies { most: (limit / PART).clamp(BYTES_MIN, BYTES_MAX), ..Copies::default() }
+    }
+
+    /// Counts a file's pages, and keeps all files together within the bound. Remembers a new file
+    /// by `open`. `end` is the offset up to which a reader has read.
+    fn note(&self, file: &Arc<Copy>, open: impl FnOnce() -> Option<Copied>, end: Option<u64>) {
+        let mut copied = lock(file);
+        let is_new = copied.is_none();
+        if is_new {
+            *copied = open();
+        }
+        let Some(known) = copied.as_mut() else { return };
+        let before = known.nr_bytes;
+        known.limit(end);
+        if is_new && lock(&self.queue).nr_bytes > self.most as i64 / 2 {
+            // The write-back has ended when the file is the oldest.
+            let _ = write_back(&known.file, false);
+        }
+        let mut queue = lock(&self.queue);
+        queue.count(known, before, known.nr_bytes);
+        if is_new {
+            queue.files.push_back(Arc::clone(file));
+        }
+        drop(copied);
+        // A reader's pages ahead may exceed the bound.
+        let mut nr_tries = if end.is_none() { queue.files.len() } else { 0 };
+        while nr_tries > 0
+            && queue.is_full(self.most)
+            && let Some(oldest) = queue.files.pop_front()
+        {
+            nr_tries -= 1;
+            drop(queue);
+            let is_left = self.drop_file(&oldest);
+            queue = lock(&self.queue);
+            if is_left {
+                queue.files.push_back(oldest);
+            }
+        }
+        drop(queue);
+        if is_new {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Writes back and drops a file's pages, and forgets the file. Returns true if the file stays
+    /// remembered, because a process has it open.
+    fn drop_file(&self, file: &Copy) -> bool {
+        let mut copied = lock(file);
+        let Some(known) = copied.as_mut() else { return false };
+        let before = known.nr_bytes;
+        if known.unseen != Unseen::Mapped {
+            known.drop_pages(u64::MAX, true);
+        }
+        known.count();
+        let is_left = !known.is_unused(self.listener.get());
+        let now = if is_left { known.nr_bytes } else { 0 };
+        lock(&self.queue).count(known, before, now);
+        if !is_left {
+            *copied = None;
+        }
+        is_left
+    }
+
+    /// Forgets a file before the server leases the file, and closes the descriptor. Returns
+    /// the rest
+    /// for [`Copies::put_back`].
+    pub(super) fn take(&self, file: &Copy) -> Option<Taken> {
+        let copied = lock(file).take()?;
+        lock(&self.queue).count(&copied, copied.nr_bytes, 0);
+        Some(Taken { before: copied.before, unseen: copied.unseen })
+    }
+
+    /// Remembers a file again that could not be leased. `of` is a descriptor of the file.
+    pub(super) fn put_back(&self, file: &Arc<Copy>, of: &impl AsFd, taken: Option<Taken>) {
+        if let Some(Taken { before, unseen }) = taken {
+            self.note(file, || Some(Copied { before, unseen, ..Copied::open(of, true)? }), None);
+        }
+    }
+
+    /// Notes a short file after the release of its write lease. No page was cached before.
+    pub(super) fn note_closed(&self, file: &Arc<Copy>, real: Arc<File>) {
+        self.note(file, move || Copied::open(&real, true), None);
+    }
+
+    /// Watches a file that was handed over. `is_fresh` is as in [`Copied::open`].
+    pub(super) fn watch(&self, file: &Arc<Copy>, of: &impl AsFd, is_fresh: bool, unseen: Unseen) {
+        self.note(file, || Some(Copied { unseen, ..Copied::open(of, is_fresh)? }), None);
+    }
+
+    /// Drops all files that no process has open, for their blocks on a full disk.
+    pub(super) fn drop_all(&self) {
+        let files = std::mem::take(&mut lock(&self.queue).files);
+        let left: Vec<_> = files.into_iter().filter(|file| self.drop_file(file)).collect();
+        lock(&self.queue).files.extend(left);
+    }
+
+    /// Looks at all files after a tick. Returns false if none is left.
+    fn look(&self) -> bool {
+        let files: Vec<_> = lock(&self.queue).files.iter().cloned().collect();
+        for file in &files {
+            let unseen = lock(file).as_ref().map(|copied| copied.unseen);
+            match unseen {
+                // A reader's position is unknown.
+                Some(Unseen::Reads) => self.note(file, || None, Some(0)),
+                Some(Unseen::Writes | Unseen::Mapped) => self.note(file, || None, None),
+                Some(Unseen::None) | None => {}
+            }
+            let is_idle = lock(file).as_mut().is_none_or(|copied| {
+                copied.nr_idle += 1;
+                copied.nr_idle > IDLE_TICKS && (copied.nr_idle.is_multiple_of(IDLE_TICKS))
+            });
+            if is_idle && !self.drop_file(file) {
+                lock(&self.queue).files.retain(|other| !Arc::ptr_eq(other, file));
+            }
+        }
+        !files.is_empty()
+    }
+
+    /// Drops the pages that readers have left, at the end of the run.
+    pub(super) fn finish(&self) {
+        for file in std::mem::take(&mut lock(&self.queue).files) {
+            if let Some(copied) = &*lock(&file)
+                && copied.unseen != Unseen::Mapped
+                && copied.nr_bytes >= WINDOW
+            {
+                copied.drop_pages(u64::MAX, false);
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        let _queue = lock(&self.queue);
+        self.changed.notify_one();
+    }
+}
+
+/// Returns true if no page of the file is in the kernel's page cache.
+pub(super) fn is_uncached(file: impl AsFd) -> bool {
+    read_kernel_cache(file, 0, 0).is_ok_and(|found| found.nr_cached == 0)
+}
+
+/// Looks at the files every 10 ms, as long as there are any, until the server stops.
+pub(super) fn run(server: &Server) {
+    let copies = &server.copies;
+    while !server.is_stopping() {
+        if copies.look() {
+            std::thread::sleep(TICK);
+            continue;
+        }
+        let queue = lock(&copies.queue);
+        let is_idle = |queue: &mut Queue| queue.files.is_empty() && !server.is_stopping();
+        drop(copies.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Server {
+    /// Watches standard output and error of the run, which its programs inherit, if they are
+    /// regular files.
+    pub(super) fn watch_standard_files(&self) {
+        let (output, errors) = (std::io::stdout(), std::io::stderr());
+        for standard in [output.as_fd(), errors.as_fd()] {
+            let is_file = |stat: &rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+            let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
+            if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
+                let is_fresh = is_uncached(standard);
+                self.copies.watch(&self.file(key).copy, &standard, is_fresh, Unseen::Writes);
+            }
+        }
+    }
+
+    /// Returns the run's bytes in the kernel's page cache, now and at most.
+    pub fn kernel_bytes_cached(&self) -> (u64, u64) {
+        let queue = lock(&self.copies.queue);
+        (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
+    }
+
+    /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
+    pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
+        let real = files.into_iter().next().ok_or(Errno::BADF)?;
+        let (key, _) = FileKey::of(&real)?;
+        let is_fresh = request.flags & pass::FRESH != 0;
+        let end = match request.offset {
+            _ if request.flags & pass::WHOLE != 0 => None,
+            0.. => Some(request.offset as u64),
+            _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
+        };
+        self.copies.note(&self.file(key).copy, || Copied::open(&real, is_fresh), end);
+        done(0)
+    }
+}
