@@ -264,8 +264,8 @@ impl Copies {
         is_left
     }
 
-    /// Forgets a file before the server leases the file, and closes the descriptor. Returns the rest
-    /// for [`Copies::put_back`].
+    /// Forgets a file before the server leases the file, and closes the descriptor. Returns
+    /// the rest for [`Copies::put_back`].
     pub(super) fn take(&self, file: &Copy) -> Option<Taken> {
         let copied = lock(file).take()?;
         lock(&self.queue).count(&copied, copied.nr_bytes, 0);
