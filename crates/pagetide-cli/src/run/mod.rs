@@ -84,7 +84,7 @@ pub(crate) struct RunArgs {
     exclude: Vec<String>,
     /// The server of mapped files: the kernel, outside the limit, the page cache, within the limit,
     /// or auto: the page cache, except for writable shared mappings.
-    #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
+    #[arg(long, value_enum, default_value_t = MmapBy::Auto)]
     mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.
     #[arg(long, short)]
