@@ -245,7 +245,8 @@ fn standard_output_stays_limited_after_another_open_of_its_file() {
         return;
     }
     let source = "#include <stdio.h>\n\
-        int main(void) { for (int i = 0; i < 1 << 19; i++) puts(\"thirty-one bytes and a new line\");\n\
+        int main(void) {\n\
+        for (int i = 0; i < 1 << 19; i++) puts(\"thirty-one bytes and a new line\");\n\
         return 0; }\n";
     std::fs::write(here.path().join("lines.c"), source).unwrap();
     plain_shell_in(here.path(), "gcc -o lines lines.c");

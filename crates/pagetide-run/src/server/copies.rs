@@ -265,8 +265,7 @@ impl Copies {
     }
 
     /// Forgets a file before the server leases the file, and closes the descriptor. Returns
-    /// the rest
-    /// for [`Copies::put_back`].
+    /// the rest for [`Copies::put_back`].
     pub(super) fn take(&self, file: &Copy) -> Option<Taken> {
         let copied = lock(file).take()?;
         lock(&self.queue).count(&copied, copied.nr_bytes, 0);
