@@ -398,3 +398,24 @@ fn locks_of_one_description_by_two_threads_do_not_conflict() {
     let (output, _) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// The pages from before the run are gone with the bytes.
+#[test]
+fn a_file_that_was_cached_and_truncated_is_limited() {
+    let test = "a_file_that_was_cached_and_truncated_is_limited";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let mut out = File::create(here.path().join("out")).unwrap();
+    out.write_all(&noise(32 << 20, 5)).unwrap();
+    let script = "import os\n\
+        os.ftruncate(1, 0), os.lseek(1, 0, os.SEEK_SET)\n\
+        for _ in range(32): assert os.write(1, bytes(1 << 20)) == 1 << 20\n";
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--quiet", "--memory", "16M", "--", "python3", "-c", script]);
+    assert!(run.stdout(out.try_clone().unwrap()).status().unwrap().success());
+    assert_eq!(out.metadata().unwrap().len(), 32 << 20);
+    let cached = cached_bytes(&out).unwrap();
+    assert!(cached <= FEW, "{cached} bytes are cached");
+}

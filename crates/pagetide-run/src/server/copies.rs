@@ -159,6 +159,12 @@ impl Copied {
 
     /// Counts the run's bytes in the kernel's cache. Returns true if the number has changed.
     fn count(&mut self) -> bool {
+        // A truncation has dropped the pages beyond the end.
+        let len = rustix::fs::fstat(&self.file).map_or(i64::MAX, |stat| stat.st_size) as u64;
+        self.before.retain(|range| range.start < len);
+        if let Some(last) = self.before.last_mut() {
+            last.end = last.end.min(len.next_multiple_of(PAGE_BYTES as u64));
+        }
         let before: u64 = self.before.iter().map(|range| range.end - range.start).sum();
         let nr_cached = read_kernel_cache(&self.file, 0, 0).map_or(0, |answer| answer.nr_cached);
         let now = (nr_cached * PAGE_BYTES as u64).saturating_sub(before);

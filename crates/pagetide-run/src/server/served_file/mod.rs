@@ -161,8 +161,8 @@ impl ServedFile {
         self.open_descriptions().filter(|one| one.access.write).count()
     }
 
-    /// Takes a lease, as [`Opened::take`] does. `is_fresh` is true if all pages in the kernel's page
-    /// cache are known to be the run's.
+    /// Takes a lease, as [`Opened::take`] does. `is_fresh` is true if all the file's pages in the
+    /// kernel's page cache are known to be the run's.
     fn lease(
         self: &Arc<ServedFile>,
         server: &Server,
