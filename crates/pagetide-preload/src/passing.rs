@@ -19,6 +19,8 @@ use pagetide_run::wire::{Op, Request, pass};
 use std::sync::atomic::Ordering::Relaxed;
 
 const IGNORED: u64 = u64::MAX;
+/// The reply for a file in memory, or without read access for the server.
+const CANNOT_LIMIT: i64 = 1;
 /// Flag of a descriptor that was looked at.
 const KNOWN: u64 = 1;
 const FRESH: u64 = pass::FRESH;
@@ -78,21 +80,23 @@ fn look(fd: c_int) -> u64 {
         Some(0) => KNOWN | FRESH,
         Some(_) => KNOWN,
     };
+    let Some(slot) = table::moved(fd) else { return IGNORED };
+    slot.store(state, Relaxed);
     if state == KNOWN && stat.is_some_and(|stat| stat.st_size as u64 >= WINDOW) {
         // The server remembers the pages that are there now.
         report(fd, state, -1, 0);
     }
-    if let Some(slot) = table::moved(fd) {
-        slot.store(state, Relaxed);
-    }
     errno::set(before);
-    state
+    slot.load(Relaxed)
 }
 
 #[cold]
 fn report(fd: c_int, moved: u64, offset: i64, flags: u64) {
     let request = Request { flags: flags | moved & FRESH, offset, ..Request::new(Op::Pass, 0) };
     // Without an answer, the pages stay.
-    let _ = ask(&request, Parcel { files: &[fd], ..Parcel::default() });
+    let asked = ask(&request, Parcel { files: &[fd], ..Parcel::default() });
+    if asked.is_ok_and(|answer| answer.reply.result == CANNOT_LIMIT) {
+        ignore(fd);
+    }
     crate::channel::close_if_idle();
 }

@@ -190,7 +190,7 @@ fn say_reason(reason: Reason) -> &'static str {
 fn advice_of(reason: Reason) -> Option<(&'static str, &'static str)> {
     let advice = match reason {
         Reason::Mapped => "--mmap auto or cache serves mappings within the limit",
-        Reason::Excluded => "--include and --exclude decide",
+        Reason::Excluded => "--include and --exclude decide, except for programs and scripts",
         Reason::Unwatched => "allow userfaultfd (sysctl vm.unprivileged_userfaultfd=1)",
         Reason::Outside => "close them in other programs before the run",
         _ => return None,

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Bytes that the files of a run may keep in the kernel's page cache.
 const FEW: u64 = 6 << 20;
@@ -254,6 +255,166 @@ fn standard_output_stays_limited_after_another_open_of_its_file() {
     let (output, _) = run_counted(here.path(), "16M", &[], &["sh", "-c", line]);
     assert!(output.status.success());
     let out = File::open(here.path().join("out")).unwrap();
+    assert_eq!(out.metadata().unwrap().len(), 32 << 20);
+    let cached = cached_bytes(&out).unwrap();
+    assert!(cached <= FEW, "{cached} bytes are cached");
+}
+
+/// A file in memory has no other storage, so the server has nothing to drop.
+#[test]
+fn files_in_memory_are_not_limited() {
+    let test = "files_in_memory_are_not_limited";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let script = "import os\n\
+        fd = os.memfd_create('m')\n\
+        for _ in range(16): assert os.write(fd, bytes(1 << 20)) == 1 << 20\n\
+        assert len(os.pread(fd, 1 << 20, 15 << 20)) == 1 << 20\n";
+    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(summary["kernel"]["cached_bytes_max"], 0, "{summary}");
+}
+
+/// A descriptor of the server's would keep the file system from being unmounted.
+#[test]
+fn a_file_that_was_mapped_is_not_kept_open() {
+    let test = "a_file_that_was_mapped_is_not_kept_open";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let script = "import mmap, os, time\n\
+        fd = os.open('out', os.O_RDWR | os.O_CREAT)\n\
+        os.write(fd, bytes(1 << 20))\n\
+        mapped = mmap.mmap(fd, 1 << 20, mmap.MAP_SHARED)\n\
+        mapped[5] = 6\n\
+        mapped.close()\n\
+        os.close(fd)\n\
+        server = f'/proc/{os.getppid()}/fd'\n\
+        def is_open():\n    \
+            for name in os.listdir(server):\n        \
+                try:\n            \
+                    if os.path.samefile(server + '/' + name, 'out'): return True\n        \
+                except OSError: pass\n\
+        deadline = time.monotonic() + 30\n\
+        while is_open(): assert time.monotonic() < deadline\n";
+    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(summary["kernel_files"]["mapped"], 1, "{summary}");
+    assert_eq!(cached_bytes(&File::open(here.path().join("out")).unwrap()), Some(0));
+}
+
+/// The server exchanges its lease when the writer of a file with a reader closes.
+#[test]
+fn short_files_with_readers_leave_little_in_the_kernels_cache() {
+    let test = "short_files_with_readers_leave_little_in_the_kernels_cache";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let script = "import os\n\
+        for nr in range(400):\n    \
+            reader = os.open(str(nr), os.O_RDONLY | os.O_CREAT)\n    \
+            writer = os.open(str(nr), os.O_WRONLY)\n    \
+            for piece in range(29): os.write(writer, b'x' * 4096)\n    \
+            os.close(writer), os.close(reader)\n";
+    let (output, _) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let cached = cached_in(here.path());
+    assert!(cached <= FEW, "{cached} bytes of 46 MiB are cached");
+}
+
+/// The library does not see the reads of the C library's streams.
+#[test]
+fn standard_input_of_the_run_is_limited() {
+    let test = "standard_input_of_the_run_is_limited";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("gcc", test) {
+        return;
+    }
+    let source = "#include <stdio.h>\n\
+        int main(void) { while (getchar() != EOF) { } return 0; }\n";
+    std::fs::write(here.path().join("read.c"), source).unwrap();
+    plain_shell_in(here.path(), "gcc -o read read.c");
+    let input = make_cold(&here.path().join("in"));
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "16M", "--", "./read"]).current_dir(here.path());
+    let status = run.stdin(File::open(here.path().join("in")).unwrap()).status().unwrap();
+    assert!(status.success());
+    let cached = cached_bytes(&input).unwrap();
+    assert!(cached <= 20 << 20, "{cached} bytes are cached");
+}
+
+/// The library does not see the writes of the C library's streams.
+#[test]
+fn a_file_that_is_open_elsewhere_is_limited() {
+    let test = "a_file_that_is_open_elsewhere_is_limited";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("gcc", test) {
+        return;
+    }
+    let source = "#include <stdio.h>\n\
+        int main(void) {\n\
+        FILE *out = fopen(\"out\", \"a\");\n\
+        for (int i = 0; i < 1 << 20; i++) fputs(\"thirty-one bytes and a new line\\n\", out);\n\
+        return fclose(out) + getchar() - 'x'; }\n";
+    std::fs::write(here.path().join("write.c"), source).unwrap();
+    plain_shell_in(here.path(), "gcc -o write write.c");
+    let out = File::create(here.path().join("out")).unwrap();
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", "16M", "--", "./write"]).current_dir(here.path());
+    let mut child = run.stdin(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while out.metadata().unwrap().len() < 32 << 20 || cached_bytes(&out).unwrap() > FEW {
+        assert!(Instant::now() < deadline, "{} bytes are cached", cached_bytes(&out).unwrap());
+        std::thread::yield_now();
+    }
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn locks_of_one_description_by_two_threads_do_not_conflict() {
+    let test = "locks_of_one_description_by_two_threads_do_not_conflict";
+    let here = folder();
+    if !has("python3", test) {
+        return;
+    }
+    drop(make_cold(&here.path().join("in")));
+    let script = "import fcntl, os, threading\n\
+        for _ in range(500):\n    \
+            fd, both, errors = os.open('in', os.O_RDONLY), threading.Barrier(2), []\n    \
+            def lock(kind):\n        \
+                both.wait()\n        \
+                try: fcntl.flock(fd, kind | fcntl.LOCK_NB)\n        \
+                except OSError as error: errors.append(error)\n    \
+            kinds = fcntl.LOCK_SH, fcntl.LOCK_EX\n    \
+            threads = [threading.Thread(target=lock, args=(kind,)) for kind in kinds]\n    \
+            [one.start() for one in threads], [one.join() for one in threads]\n    \
+            os.close(fd)\n    \
+            assert not errors, errors\n";
+    let (output, _) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The pages from before the run are gone with the bytes.
+#[test]
+fn a_file_that_was_cached_and_truncated_is_limited() {
+    let test = "a_file_that_was_cached_and_truncated_is_limited";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let mut out = File::create(here.path().join("out")).unwrap();
+    out.write_all(&noise(32 << 20, 5)).unwrap();
+    let script = "import os\n\
+        os.ftruncate(1, 0), os.lseek(1, 0, os.SEEK_SET)\n\
+        for _ in range(32): assert os.write(1, bytes(1 << 20)) == 1 << 20\n";
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--quiet", "--memory", "16M", "--", "python3", "-c", script]);
+    assert!(run.stdout(out.try_clone().unwrap()).status().unwrap().success());
     assert_eq!(out.metadata().unwrap().len(), 32 << 20);
     let cached = cached_bytes(&out).unwrap();
     assert!(cached <= FEW, "{cached} bytes are cached");

@@ -10,18 +10,21 @@
 //! ```text
 //!   last close of a short new file -----------.
 //!   hand-over ------------------------------- note --> pages counted --> window full: write back
-//!   library: 1 MiB moved past the server ----'                     `--> all full: drop the oldest
-//!   every 10 ms, handed-over files (stdio is not seen by the library)
+//!   library: 1 MiB moved past the server ----'|                    `--> all full: drop the oldest
+//!   every 10 ms: files with unseen use -------'
 //!   after 1 s without a change ----------------------> written back, dropped, forgotten
 //! ```
 //!
-//! Pages that were in the kernel's cache before the run's first access are never dropped.
+//! Pages that were in the kernel's cache before the run's first access are never dropped. A file
+//! stays remembered while a process uses it unseen by the library: by a mapping, or by the C
+//! library's streams.
 //!
 //! **Invariants.** A file that the server leases is not remembered here, because the descriptor
 //! would conflict with the lease: [`Copies::take`] comes first. A thread with a file's lock
 //! takes no other lock except the queue's.
 //!
-//! **Ignored.** Kernels without cachestat(2). Pages that are mapped stay, and are only counted.
+//! **Ignored.** Kernels without cachestat(2). Files in memory. Pages that are mapped stay, and are
+//! only counted.
 
 use super::Server;
 use super::answer::{Outcome, done};
@@ -34,6 +37,7 @@ use pagetide_sys::lease::{self, LeaseKind, LeaseListener};
 use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,6 +53,8 @@ const FILES_MAX: usize = 256;
 /// Bytes of one file after which a write-back starts.
 const WINDOW: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(10);
+/// Length of the pause for each remembered file, added to a tick. A look takes a quarter of it.
+const PAUSE: Duration = Duration::from_micros(20);
 /// Number of ticks without a change after which a file is dropped and forgotten.
 const IDLE_TICKS: u32 = 100;
 
@@ -67,7 +73,7 @@ impl Taken {
 
 /// A file's pages in the kernel's cache, or `None` while the server has a lease, or has forgotten
 /// the file.
-pub(super) type Copy = Mutex<Option<Copied>>;
+pub(super) type CopySlot = Mutex<Option<Copied>>;
 
 /// The files with pages in the kernel's cache.
 #[derive(Default)]
@@ -83,7 +89,7 @@ pub(super) struct Copies {
 #[derive(Default)]
 struct Queue {
     /// Oldest first. A file without a [`Copied`] is passed over.
-    files: VecDeque<Arc<Copy>>,
+    files: VecDeque<Arc<CopySlot>>,
     /// Bytes of all files, and of the mapped files among them.
     nr_bytes: i64,
     nr_mapped: i64,
@@ -98,9 +104,18 @@ impl Queue {
         self.nr_bytes_peak = self.nr_bytes_peak.max(self.nr_bytes);
     }
 
-    /// Returns true if files are to be dropped.
-    fn is_full(&self, most: u64) -> bool {
-        self.nr_bytes - self.nr_mapped > most as i64 || self.files.len() > FILES_MAX
+    /// Returns true if files are to be dropped for their bytes.
+    fn has_many_bytes(&self, most: u64) -> bool {
+        self.nr_bytes - self.nr_mapped > most as i64
+    }
+
+    /// Returns true if new files are to be written back at once.
+    fn is_half_full(&self, most: u64) -> bool {
+        self.has_many_bytes(most / 2) || self.files.len() > FILES_MAX / 2
+    }
+
+    fn has_many_files(&self) -> bool {
+        self.files.len() > FILES_MAX
     }
 }
 
@@ -133,7 +148,7 @@ impl Copied {
     fn open(of: &impl AsFd, is_fresh: bool) -> Option<Copied> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let file = rustix::fs::open(path_of(of), flags, Mode::empty()).ok()?;
-        let file = Some(file).filter(leaves_room)?;
+        let file = Some(file).filter(leaves_room).filter(|file| !is_in_memory(file))?;
         let before = match is_fresh {
             true => Vec::new(),
             false => read_resident(&file, rustix::fs::fstat(&file).ok()?.st_size as u64).ok()?,
@@ -144,6 +159,12 @@ impl Copied {
 
     /// Counts the run's bytes in the kernel's cache. Returns true if the number has changed.
     fn count(&mut self) -> bool {
+        // A truncation has dropped the pages beyond the end.
+        let len = rustix::fs::fstat(&self.file).map_or(i64::MAX, |stat| stat.st_size) as u64;
+        self.before.retain(|range| range.start < len);
+        if let Some(last) = self.before.last_mut() {
+            last.end = last.end.min(len.next_multiple_of(PAGE_BYTES as u64));
+        }
         let before: u64 = self.before.iter().map(|range| range.end - range.start).sum();
         let nr_cached = read_kernel_cache(&self.file, 0, 0).map_or(0, |answer| answer.nr_cached);
         let now = (nr_cached * PAGE_BYTES as u64).saturating_sub(before);
@@ -185,16 +206,34 @@ impl Copied {
         }
     }
 
-    /// Returns true if the file has no name, or if no process has the file open.
-    fn is_unused(&self, listener: Option<&LeaseListener>) -> bool {
-        if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
-            return true;
-        }
+    /// Returns true if the file has no name: its blocks are free once no process has it open.
+    fn is_unlinked(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Returns true if a process may have the file open and use it unseen by the library.
+    fn has_opener(&self, listener: Option<&LeaseListener>) -> bool {
+        let Some(listener) = listener else { return true };
         // The kernel grants a write lease only to the single opener.
-        let take = |one: &LeaseListener| lease::take(self.file.as_fd(), LeaseKind::Write, *one);
-        let is_single = listener.is_some_and(|listener| take(listener).is_ok());
-        let is_free = is_single && lease::release(self.file.as_fd()).is_ok();
-        is_free && self.unseen != Unseen::Mapped
+        match lease::take(self.file.as_fd(), LeaseKind::Write, *listener) {
+            Ok(()) => lease::release(self.file.as_fd()).is_err(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            // The file system has no leases, or another user owns the file.
+            Err(_) => self.unseen != Unseen::None,
+        }
+    }
+
+    /// Counts a tick. Returns true if the file is to be dropped now: the file has not changed for
+    /// long, or has neither a name nor an opener.
+    fn is_due(&mut self, listener: Option<&LeaseListener>) -> bool {
+        self.nr_idle += 1;
+        let is_idle = self.nr_idle > IDLE_TICKS && self.nr_idle.is_multiple_of(IDLE_TICKS);
+        is_idle || self.is_gone(listener)
+    }
+
+    /// Returns true if the file has neither a name nor an opener.
+    fn is_gone(&self, listener: Option<&LeaseListener>) -> bool {
+        self.is_unlinked() && !self.has_opener(listener)
     }
 }
 
@@ -205,17 +244,23 @@ impl Copies {
     }
 
     /// Counts a file's pages, and keeps all files together within the bound. Remembers a new file
-    /// by `open`. `end` is the offset up to which a reader has read.
-    fn note(&self, file: &Arc<Copy>, open: impl FnOnce() -> Option<Copied>, end: Option<u64>) {
+    /// by `open`. `end` is the offset up to which a reader has read. Returns false if the file is
+    /// not remembered.
+    fn note(
+        &self,
+        file: &Arc<CopySlot>,
+        open: impl FnOnce() -> Option<Copied>,
+        end: Option<u64>,
+    ) -> bool {
         let mut copied = lock(file);
         let is_new = copied.is_none();
         if is_new {
             *copied = open();
         }
-        let Some(known) = copied.as_mut() else { return };
+        let Some(known) = copied.as_mut() else { return false };
         let before = known.nr_bytes;
         known.limit(end);
-        if is_new && lock(&self.queue).nr_bytes > self.most as i64 / 2 {
+        if is_new && lock(&self.queue).is_half_full(self.most) {
             // The write-back has ended when the file is the oldest.
             let _ = write_back(&known.file, false);
         }
@@ -224,38 +269,52 @@ impl Copies {
         if is_new {
             queue.files.push_back(Arc::clone(file));
         }
-        drop(copied);
-        // A reader's pages ahead may exceed the bound.
-        let mut nr_tries = if end.is_none() { queue.files.len() } else { 0 };
-        while nr_tries > 0
-            && queue.is_full(self.most)
-            && let Some(oldest) = queue.files.pop_front()
-        {
-            nr_tries -= 1;
-            drop(queue);
-            let is_left = self.drop_file(&oldest);
-            queue = lock(&self.queue);
-            if is_left {
-                queue.files.push_back(oldest);
-            }
-        }
-        drop(queue);
+        let nr_tries = if end.is_some() {
+            // A reader's pages ahead may exceed the bound.
+            0
+        } else if queue.has_many_bytes(self.most) {
+            queue.files.len()
+        } else {
+            usize::from(is_new && queue.has_many_files())
+        };
+        drop((copied, queue));
+        self.drop_oldest(nr_tries);
         if is_new {
             self.changed.notify_one();
         }
+        true
     }
 
-    /// Writes back and drops a file's pages, and forgets the file. Returns true if the file stays
-    /// remembered, because a process has it open.
-    fn drop_file(&self, file: &Copy) -> bool {
+    /// Drops at most `nr_tries` files, oldest first, until the others are within the bounds.
+    fn drop_oldest(&self, nr_tries: usize) {
+        for _ in 0..nr_tries {
+            let mut queue = lock(&self.queue);
+            if !queue.has_many_bytes(self.most) && !queue.has_many_files() {
+                return;
+            }
+            let Some(oldest) = queue.files.pop_front() else { return };
+            drop(queue);
+            if self.drop_file(&oldest) {
+                lock(&self.queue).files.push_back(oldest);
+            }
+        }
+    }
+
+    /// Writes back and drops a file's pages, and forgets the file unless a process uses it unseen.
+    /// Returns true if the file stays remembered.
+    fn drop_file(&self, file: &CopySlot) -> bool {
         let mut copied = lock(file);
         let Some(known) = copied.as_mut() else { return false };
         let before = known.nr_bytes;
-        if known.unseen != Unseen::Mapped {
+        let (has_opener, is_unlinked) =
+            (known.has_opener(self.listener.get()), known.is_unlinked());
+        let is_needless = if has_opener { known.unseen == Unseen::Mapped } else { is_unlinked };
+        if !is_needless {
             known.drop_pages(u64::MAX, true);
         }
         known.count();
-        let is_left = !known.is_unused(self.listener.get());
+        // The reports of an unlinked file's users do not tell if its pages are the run's.
+        let is_left = has_opener && (known.unseen != Unseen::None || is_unlinked);
         let now = if is_left { known.nr_bytes } else { 0 };
         lock(&self.queue).count(known, before, now);
         if !is_left {
@@ -266,27 +325,55 @@ impl Copies {
 
     /// Forgets a file before the server leases the file, and closes the descriptor. Returns
     /// the rest for [`Copies::put_back`].
-    pub(super) fn take(&self, file: &Copy) -> Option<Taken> {
+    pub(super) fn take(&self, file: &CopySlot) -> Option<Taken> {
         let copied = lock(file).take()?;
         lock(&self.queue).count(&copied, copied.nr_bytes, 0);
         Some(Taken { before: copied.before, unseen: copied.unseen })
     }
 
     /// Remembers a file again that could not be leased. `of` is a descriptor of the file.
-    pub(super) fn put_back(&self, file: &Arc<Copy>, of: &impl AsFd, taken: Option<Taken>) {
+    pub(super) fn put_back(&self, file: &Arc<CopySlot>, of: &impl AsFd, taken: Option<Taken>) {
         if let Some(Taken { before, unseen }) = taken {
             self.note(file, || Some(Copied { before, unseen, ..Copied::open(of, true)? }), None);
         }
     }
 
     /// Notes a short file after the release of its write lease. No page was cached before.
-    pub(super) fn note_closed(&self, file: &Arc<Copy>, real: Arc<File>) {
+    pub(super) fn note_closed(&self, file: &Arc<CopySlot>, real: Arc<File>) {
         self.note(file, move || Copied::open(&real, true), None);
     }
 
-    /// Watches a file that was handed over. `is_fresh` is as in [`Copied::open`].
-    pub(super) fn watch(&self, file: &Arc<Copy>, of: &impl AsFd, is_fresh: bool, unseen: Unseen) {
+    /// Watches a file that the kernel serves. `is_fresh` is as in [`Copied::open`].
+    pub(super) fn watch(
+        &self,
+        file: &Arc<CopySlot>,
+        of: &impl AsFd,
+        is_fresh: bool,
+        unseen: Unseen,
+    ) {
+        self.forget_unlinked();
         self.note(file, || Some(Copied { unseen, ..Copied::open(of, is_fresh)? }), None);
+        let mut copied = lock(file);
+        if let Some(known) = copied.as_mut().filter(|_| unseen == Unseen::Writes)
+            && known.unseen != Unseen::Mapped
+        {
+            known.unseen = unseen;
+        }
+    }
+
+    /// Forgets the files with neither a name nor an opener, before a process needs their
+    /// blocks.
+    fn forget_unlinked(&self) {
+        let files: Vec<_> = lock(&self.queue).files.iter().cloned().collect();
+        for file in files {
+            let listener = self.listener.get();
+            let is_due = file
+                .try_lock()
+                .is_ok_and(|copied| copied.as_ref().is_some_and(|known| known.is_gone(listener)));
+            if is_due {
+                self.drop_file(&file);
+            }
+        }
     }
 
     /// Drops all files that no process has open, for their blocks on a full disk.
@@ -296,36 +383,43 @@ impl Copies {
         lock(&self.queue).files.extend(left);
     }
 
-    /// Looks at all files after a tick. Returns false if none is left.
-    fn look(&self) -> bool {
+    /// Looks at all files after a tick. Returns their number.
+    fn look(&self) -> usize {
         let files: Vec<_> = lock(&self.queue).files.iter().cloned().collect();
-        for file in &files {
-            let unseen = lock(file).as_ref().map(|copied| copied.unseen);
-            match unseen {
-                // A reader's position is unknown.
-                Some(Unseen::Reads) => self.note(file, || None, Some(0)),
-                Some(Unseen::Writes | Unseen::Mapped) => self.note(file, || None, None),
-                Some(Unseen::None) | None => {}
-            }
-            let is_idle = lock(file).as_mut().is_none_or(|copied| {
-                copied.nr_idle += 1;
-                copied.nr_idle > IDLE_TICKS && (copied.nr_idle.is_multiple_of(IDLE_TICKS))
-            });
-            if is_idle && !self.drop_file(file) {
-                lock(&self.queue).files.retain(|other| !Arc::ptr_eq(other, file));
-            }
-        }
-        !files.is_empty()
+        files.iter().for_each(|file| self.look_at(file));
+        // Another thread may remember a file again, so a file in use stays.
+        let is_remembered =
+            |file: &Arc<CopySlot>| file.try_lock().map_or(true, |file| file.is_some());
+        lock(&self.queue).files.retain(is_remembered);
+        files.len()
     }
 
-    /// Drops the pages that readers have left, at the end of the run.
+    fn look_at(&self, file: &Arc<CopySlot>) {
+        let unseen = lock(file).as_ref().map(|copied| copied.unseen);
+        match unseen {
+            // A reader's position is unknown.
+            Some(Unseen::Reads) => self.note(file, || None, Some(0)),
+            Some(Unseen::Writes | Unseen::Mapped) => self.note(file, || None, None),
+            Some(Unseen::None) | None => false,
+        };
+        let listener = self.listener.get();
+        let is_due = lock(file).as_mut().is_some_and(|copied| copied.is_due(listener));
+        if is_due {
+            self.drop_file(file);
+        }
+    }
+
+    /// Drops the pages that readers have left, and those written since the last look, at the end of
+    /// the run.
     pub(super) fn finish(&self) {
-        for file in std::mem::take(&mut lock(&self.queue).files) {
+        // The queue's lock comes after the files' locks.
+        let files = std::mem::take(&mut lock(&self.queue).files);
+        for file in files {
             if let Some(copied) = &*lock(&file)
                 && copied.unseen != Unseen::Mapped
                 && copied.nr_bytes >= WINDOW
             {
-                copied.drop_pages(u64::MAX, false);
+                copied.drop_pages(u64::MAX, true);
             }
         }
     }
@@ -341,12 +435,23 @@ pub(super) fn is_uncached(file: impl AsFd) -> bool {
     read_kernel_cache(file, 0, 0).is_ok_and(|found| found.nr_cached == 0)
 }
 
+/// Returns true if the file's pages in memory are its only storage.
+fn is_in_memory(file: &OwnedFd) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    const HUGETLBFS: u64 = 0x9584_58f6;
+    let is_one =
+        |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
+    rustix::fs::fstatfs(file).is_ok_and(is_one)
+}
+
 /// Looks at the files every 10 ms, as long as there are any, until the server stops.
 pub(super) fn run(server: &Server) {
     let copies = &server.copies;
     while !server.is_stopping() {
-        if copies.look() {
-            std::thread::sleep(TICK);
+        let nr_files = copies.look();
+        if nr_files > 0 {
+            std::thread::sleep(TICK + PAUSE * nr_files as u32);
             continue;
         }
         let queue = lock(&copies.queue);
@@ -356,16 +461,17 @@ pub(super) fn run(server: &Server) {
 }
 
 impl Server {
-    /// Watches standard output and error of the run, which its programs inherit, if they are
+    /// Watches standard input, output and error of the run, which its programs inherit, if they are
     /// regular files.
     pub(super) fn watch_standard_files(&self) {
-        let (output, errors) = (std::io::stdout(), std::io::stderr());
-        for standard in [output.as_fd(), errors.as_fd()] {
+        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        let (input, output) = ((input.as_fd(), Unseen::Reads), (output.as_fd(), Unseen::Writes));
+        for (standard, unseen) in [output, (errors.as_fd(), Unseen::Writes), input] {
             let is_file = |stat: &rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
             let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
             if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
                 let is_fresh = is_uncached(standard);
-                self.copies.watch(&self.file(key).copy, &standard, is_fresh, Unseen::Writes);
+                self.copies.watch(&self.file(key).copy, &standard, is_fresh, unseen);
             }
         }
     }
@@ -377,6 +483,7 @@ impl Server {
     }
 
     /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
+    /// Replies with 1 if the pages cannot be limited.
     pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
         let real = files.into_iter().next().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(&real)?;
@@ -386,7 +493,8 @@ impl Server {
             0.. => Some(request.offset as u64),
             _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
         };
-        self.copies.note(&self.file(key).copy, || Copied::open(&real, is_fresh), end);
-        done(0)
+        let copy = Arc::clone(&self.file(key).copy);
+        let is_limited = self.copies.note(&copy, || Copied::open(&real, is_fresh), end);
+        done(u64::from(!is_limited))
     }
 }

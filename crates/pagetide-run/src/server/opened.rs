@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::answer::ONLY_KERNEL;
-use super::copies::{Copies, Copy, is_uncached};
+use super::copies::{Copies, CopySlot, is_uncached};
 use super::identity::{lock, path_of};
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
@@ -393,7 +393,7 @@ impl Opened {
 
     /// Releases the file as [`Opened::let_go`] does, and remembers pages that were written through
     /// the kernel's page cache.
-    pub(super) fn close(self, copy: &Arc<Copy>) {
+    pub(super) fn close(self, copy: &Arc<CopySlot>) {
         let copies = self.is_fresh.then(|| Arc::clone(&self.copies));
         let real = Arc::clone(&self.real);
         let has_copies = copies.is_some() && !is_uncached(&real);

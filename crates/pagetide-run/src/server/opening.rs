@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
+use super::copies::Unseen;
 use super::holders::Closing;
 use super::identity::{FileKey, leaves_room, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
@@ -61,8 +62,12 @@ impl Server {
         let handle = match acquired {
             Ok(handle) => handle,
             Err(reason) => {
+                let reason = reason.unwrap_or(Reason::Outside);
+                if access.write && reason == Reason::Outside {
+                    self.copies.watch(&file.copy, &stand_in, false, Unseen::Writes);
+                }
                 drop(state);
-                return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
+                return self.leave_to_kernel(&file, reason);
             }
         };
         let cut = match &*state {

@@ -226,7 +226,7 @@ ops! {
     /// Reports that the program has moved bytes past the server, with the [`pass`] flags in
     /// `flags`, and up to `offset`, or up to the position with -1. Carries the program's
     /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
-    /// beyond a few.
+    /// beyond a few. Replies with 1 if the server cannot.
     Pass,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.

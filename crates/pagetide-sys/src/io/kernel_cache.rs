@@ -86,7 +86,8 @@ pub fn write_back(file: impl AsFd, whole: bool) -> io::Result<()> {
 }
 
 /// Returns the ranges of the file's first `len` bytes with pages in the kernel's page cache, in
-/// bytes. A small range may be reported as a whole if the file has very many such ranges.
+/// bytes. After 4,096 system calls, each remaining range with any cached page is reported as a
+/// whole. The remaining ranges may include the second half of the file.
 ///
 /// # Errors
 /// As [`read_kernel_cache`].

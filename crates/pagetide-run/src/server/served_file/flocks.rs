@@ -86,10 +86,12 @@ impl Description {
             if !matches!(kind, SHARED | EXCLUSIVE | UNLOCK) {
                 return Err(ONLY_KERNEL);
             }
+            // Two calls at once would make two descriptors, the locks of which conflict.
+            let mut memory = lock(&self.file.lock_memory);
             let known = self.inner().lock.clone();
             let held = match known {
                 None if kind == UNLOCK => return done(0),
-                None => self.new_lock(opened)?,
+                None => self.new_lock(opened, &mut memory)?,
                 Some(held) => held,
             };
             match apply(&held.file, kind) {
@@ -112,7 +114,7 @@ impl Description {
     /// # Errors
     /// Fails with [`ONLY_KERNEL`] for a file that other processes of the run open without asking
     /// the server, unless a hand-over keeps the lock throughout.
-    fn new_lock(&self, opened: &Opened) -> Result<FileLock, Errno> {
+    fn new_lock(&self, opened: &Opened, known: &mut LockMemory) -> Result<FileLock, Errno> {
         if opened.kind == LeaseKind::Read {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
             let file = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty())?;
@@ -122,7 +124,6 @@ impl Description {
         if opened.file.len() <= SHORT_FILE_BYTES && !is_kept {
             return Err(ONLY_KERNEL);
         }
-        let mut known = lock(&self.file.lock_memory);
         let memory = match known.upgrade() {
             Some(memory) => memory,
             None => {

@@ -30,14 +30,15 @@
 //!
 //! The module `holders` knows a description's holders, and ends the description.
 //!
-//! Lock order: a call lock (`Turn`), the file's state, then `inner`. A read copies bytes under the
-//! position's lock, as in the kernel, so two readers of a description never get the same bytes.
+//! Lock order: a call lock (`Turn`), the file's state, `lock_memory`, then `inner`. A read copies
+//! bytes under the position's lock, as in the kernel, so two readers of a description never get the
+//! same bytes.
 
 mod flocks;
 
 use super::Server;
 use super::answer::{Answer, Outcome};
-use super::copies::Copy;
+use super::copies::CopySlot;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
@@ -83,10 +84,10 @@ pub(super) struct ServedFile {
     pub(super) is_excluded: Mutex<Option<bool>>,
     /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
-    /// The memory file of the descriptions' flock locks.
+    /// The memory file of the descriptions' flock locks. Locked throughout a call of flock.
     pub(super) lock_memory: Mutex<LockMemory>,
     /// The file's pages in the kernel's cache.
-    pub(super) copy: Arc<Copy>,
+    pub(super) copy: Arc<CopySlot>,
 }
 
 impl ServedFile {
@@ -112,7 +113,9 @@ impl ServedFile {
 
     /// Returns true if no later open needs this entry.
     pub(super) fn is_free(&self) -> bool {
-        self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free))
+        let is_free = self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free));
+        // The server's descriptor would keep the next open from a lease.
+        is_free && Arc::strong_count(&self.copy) == 1
     }
 
     /// Returns the descriptions that a process may still hold.
@@ -156,6 +159,30 @@ impl ServedFile {
     /// Counts the open descriptions with write access. The caller holds `state`.
     pub(super) fn nr_writers(&self) -> usize {
         self.open_descriptions().filter(|one| one.access.write).count()
+    }
+
+    /// Takes a lease, as [`Opened::take`] does. `is_fresh` is true if all the file's pages in the
+    /// kernel's page cache are known to be the run's.
+    fn lease(
+        self: &Arc<ServedFile>,
+        server: &Server,
+        stand_in: &OwnedFd,
+        made: Option<OwnedFd>,
+        write: bool,
+        is_fresh: bool,
+    ) -> Result<Opened, Reason> {
+        let taken = server.copies.take(&self.copy);
+        let lease = |real: &_, kind| server.leases.take(real, kind, self);
+        match Opened::take(server, lease, stand_in, made, write) {
+            Ok(mut opened) => {
+                opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
+                Ok(opened)
+            }
+            Err(reason) => {
+                server.copies.put_back(&self.copy, stand_in, taken);
+                Err(reason)
+            }
+        }
     }
 
     /// Returns the owner after a hand-over.
@@ -214,16 +241,7 @@ impl Hands {
             }
             Hands::Free => {}
         }
-        let taken = server.copies.take(&file.copy);
-        let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        let mut opened = match Opened::take(server, lease, stand_in, made, write) {
-            Ok(opened) => opened,
-            Err(reason) => {
-                server.copies.put_back(&file.copy, stand_in, taken);
-                return Err(Some(reason));
-            }
-        };
-        opened.is_fresh |= taken.is_some_and(|taken| taken.is_fresh());
+        let opened = file.lease(server, stand_in, made, write, false).map_err(Some)?;
         let handle = opened.file.reopen();
         *self = Hands::Ours(opened);
         Ok(handle)
@@ -263,9 +281,9 @@ impl Hands {
         };
         let descriptions = file.descriptions();
         let readers: Vec<_> = descriptions.iter().filter(|one| one.take_handle()).collect();
+        let is_fresh = before.is_fresh;
         before.let_go();
-        let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        match Opened::take(server, lease, stand_in, None, kind == LeaseKind::Write) {
+        match file.lease(server, stand_in, None, kind == LeaseKind::Write, is_fresh) {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();
