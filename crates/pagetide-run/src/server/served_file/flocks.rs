@@ -15,11 +15,11 @@
 //!
 //! **Ignored.** Between the end of a write lease and the lock of the real descriptor, a process
 //! outside the run can take the lock first. The file's leased descriptor keeps shared locks
-//! meanwhile, and becomes the real descriptor of an exclusive lock if the access mode is the same.
+//! meanwhile, and becomes the real descriptor of an exclusive lock if the access mode and O_SYNC are the same.
 //!
 //! Source: flock(2), proc(5) "/proc/pid/fdinfo".
 
-use super::{Access, Description, ServedFile};
+use super::{Access, Description, O_SYNC, ServedFile};
 use crate::errno::Errno;
 use crate::server::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use crate::server::identity::{lock, path_of};
@@ -116,7 +116,9 @@ impl Description {
     /// the server, unless a hand-over keeps the lock throughout.
     fn new_lock(&self, opened: &Opened, known: &mut LockMemory) -> Result<FileLock, Errno> {
         if opened.kind == LeaseKind::Read {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+            // A hand-over makes the descriptor the real one. F_SETFL cannot add O_SYNC then.
+            let synchronized = OFlags::from_bits_retain((self.inner().flags & O_SYNC) as u32);
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | synchronized;
             let file = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty())?;
             return Ok(FileLock { file: Arc::new(file.into()), memory: None });
         }
@@ -138,9 +140,10 @@ impl Description {
         Ok(FileLock { file: Arc::new(file.into()), memory: Some(memory) })
     }
 
-    /// Opens the real descriptor. It is `leased`, with the lock, if the access mode is the same.
+    /// Opens the real descriptor. It is `leased`, with the lock, if the access mode and O_SYNC are the same.
     fn move_to(&self, leased: &Arc<File>) {
-        if self.may_as(leased) {
+        let may_be_leased = self.may_as(&self.inner(), leased);
+        if may_be_leased {
             let file = Arc::clone(leased);
             self.inner().lock = Some(FileLock { file, memory: None });
         }

@@ -404,7 +404,7 @@ impl Description {
     }
 
     /// Opens the real descriptor after a hand-over, with the description's position and flags. Uses
-    /// `instead` if the open fails and `instead` has the same access mode.
+    /// `instead` if the open fails and `instead` is like this description.
     pub(super) fn open_real(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
         if !inner.is_open || inner.real.is_some() {
@@ -427,7 +427,7 @@ impl Description {
             }
         };
         let real = opened.or_else(|errno| {
-            let same = instead.filter(|real| self.may_as(real)).ok_or(errno)?;
+            let same = instead.filter(|real| self.may_as(&inner, real)).ok_or(errno)?;
             set(Arc::clone(same))
         });
         let position = inner.position.close();
@@ -447,10 +447,11 @@ impl Description {
         matches!(self.inner().real, Some(Ok(_)))
     }
 
-    /// Returns true if `real` has exactly this access mode.
-    pub(super) fn may_as(&self, real: &std::fs::File) -> bool {
-        let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
-        mode.is_ok_and(|mode| Access::of(mode) == self.access)
+    /// Returns true if `real` has exactly this access mode, and synchronizes the same writes.
+    fn may_as(&self, inner: &Inner, real: &std::fs::File) -> bool {
+        let synchronized = inner.flags & O_SYNC;
+        let flags = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
+        flags.is_ok_and(|real| Access::of(real) == self.access && real & O_SYNC == synchronized)
     }
 
     /// Removes the handle for an exchange of the lease. Returns true if there was one.
