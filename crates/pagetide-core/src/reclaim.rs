@@ -119,16 +119,10 @@ impl Lruvec {
         policy.isolate(&mut cx, scan, cursor, stage, batch)
     }
 
-    /// Applies the verdicts on the isolated victims. The world publishes [`ReclaimBatch::settled`].
+    /// Applies the verdicts on the isolated victims. Adds the freed ones to
+    /// [`ReclaimBatch::settled`], which the world publishes and empties.
     #[inline]
     pub fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
-        batch.settled.clear();
-        self.settle_more(pass, batch);
-    }
-
-    /// Same as [`Lruvec::settle`], but keeps settled victims that are not published yet.
-    #[inline]
-    pub(crate) fn settle_more(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
         if !batch.around.is_empty() {
             self.report_around(&mut batch.around);
         }

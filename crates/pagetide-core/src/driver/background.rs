@@ -10,7 +10,7 @@
 //! at once. [`BackgroundThread`] makes them in steps, in worlds of one thread with virtual time:
 //! victims are isolated at the start of a step, and tried at its end.
 
-use super::pass::{end, prepare, reclaim, settle};
+use super::pass::{end, prepare, reclaim, try_and_settle};
 use super::victims::publish;
 use super::{Driven, DrivenPass, FIRST, Woken, tables};
 use crate::group::NodePass;
@@ -116,7 +116,7 @@ impl BackgroundThread {
         let nr_before = pass.scan().scanned;
         match last {
             Some(Step::WalkTables) => tables::walk(world, FIRST, &pass),
-            Some(last) => settle(world, FIRST, &mut pass, last, batch),
+            Some(last) => try_and_settle(world, FIRST, &mut pass, last, batch),
             None => {}
         }
         publish(world, batch);

@@ -48,10 +48,10 @@ fn evict_batch<P: DrivenPass>(
 ) -> Step {
     world.lock_lists(node);
     let step = world.lists(node).isolate(pass, batch);
-    settle(world, node, pass, step, batch);
+    try_and_settle(world, node, pass, step, batch);
     // A victim may be tried once more. Other threads must not find it off the lists.
     while batch.has_victims() {
-        settle(world, node, pass, Step::TryEvict, batch);
+        try_and_settle(world, node, pass, Step::TryEvict, batch);
     }
     world.unlock_lists();
     victims::publish(world, batch);
@@ -60,7 +60,7 @@ fn evict_batch<P: DrivenPass>(
 
 /// Tries and settles the victims of a step. The lists are locked.
 #[inline]
-pub(super) fn settle<P: DrivenPass>(
+pub(super) fn try_and_settle<P: DrivenPass>(
     world: &mut P,
     node: NodeId,
     pass: &mut NodePass,

@@ -22,9 +22,10 @@
 
 use crate::readahead::{AccessPattern, ReadaheadRun};
 
-/// Streams at a time.
-const NR_STREAMS: usize = 8;
-/// Of so many streams with a short or a long first window, one is a probe.
+/// Streams at a time. With fewer streams than threads that read in turn, each stream would be
+/// replaced before its second fault, and look like a single page.
+const NR_STREAMS: usize = 32;
+/// Streams for each probe, among those with a short first window, and with a long one.
 const PROBE_EACH: [u32; 2] = [2, 8];
 /// First window, in pages, that is short: a probe reads little less at once.
 const SHORT: u64 = 3;
@@ -49,9 +50,9 @@ const AROUND: u64 = 16;
 /// Pages read around under random advice while memory is ample.
 const AROUND_RANDOM: u64 = 4;
 
-/// A fault on an absent page.
+/// A missing page, and the memory for it and its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Absent {
+pub struct MissingPage {
     /// The page.
     pub index: u64,
     /// True if free memory has no competitor.
@@ -69,8 +70,8 @@ struct Stream {
     end: u64,
     marker: Option<u64>,
     is_probe: bool,
-    /// Number of the last fault.
-    noted: u64,
+    /// Number of the last fault or marker, which orders the streams by age.
+    last_fault: u64,
 }
 
 impl Stream {
@@ -108,7 +109,7 @@ fn class_of(len: u64) -> usize {
 }
 
 impl Lengths {
-    fn note(&mut self, len: u64) {
+    fn record(&mut self, len: u64) {
         self.counts[class_of(len)] += WEIGHT;
         self.nr += 1;
         if self.nr == NR_KNOWN_MAX {
@@ -139,7 +140,7 @@ impl Lengths {
     fn window(&self, known: u64, from: u64, nr_max: u64) -> u64 {
         let all = self.weight(known);
         if all == 0 {
-            return from.clamp(1, nr_max);
+            return from.max(1).min(nr_max);
         }
         // A page is used by all streams that are longer than its offset.
         let is_used = |nr: u64| nr > 0 && 2 * self.weight(from + nr - 1) > all;
@@ -160,34 +161,36 @@ impl Lengths {
 pub struct Extents {
     pattern: AccessPattern,
     /// Longest window, pages.
-    nr_most: u64,
+    window_max: u64,
     streams: [Stream; NR_STREAMS],
     lengths: Lengths,
     nr_begun: u64,
-    nr_noted: u64,
+    nr_faults: u64,
 }
 
 impl Extents {
-    /// Creates the state. `nr_max` is the longest window in pages, 0 is off.
-    pub fn new(nr_max: u64) -> Extents {
+    /// Creates the state. `window_max` is the longest window in pages, 0 is off.
+    pub fn new(window_max: u64) -> Extents {
         Extents {
             pattern: AccessPattern::Normal,
-            nr_most: nr_max,
+            window_max,
             streams: [Stream::default(); NR_STREAMS],
             lengths: Lengths { counts: [0; NR_CLASSES], nr: 0 },
             nr_begun: 0,
-            nr_noted: 0,
+            nr_faults: 0,
         }
     }
 
-    /// Applies advice, and forgets the streams and their lengths.
+    /// Applies advice. New advice forgets the streams and their lengths.
     pub fn set_pattern(&mut self, pattern: AccessPattern) {
-        *self = Extents { pattern, ..Extents::new(self.nr_most) };
+        if self.pattern != pattern {
+            *self = Extents { pattern, ..Extents::new(self.window_max) };
+        }
     }
 
     /// Returns the pages to read for a fault on an absent page, from that page on.
-    pub fn on_miss(&mut self, absent: Absent) -> ReadaheadRun {
-        let Absent { index, is_ample, room } = absent;
+    pub fn on_miss(&mut self, missing: MissingPage) -> ReadaheadRun {
+        let MissingPage { index, is_ample, room } = missing;
         let nr_max = self.nr_max(room);
         let around = match (is_ample, self.pattern) {
             (false, _) => 1,
@@ -197,19 +200,19 @@ impl Extents {
         if self.pattern == AccessPattern::Random || nr_max == 0 {
             return run(index, around, None, around > 1);
         }
-        self.nr_noted += 1;
+        self.nr_faults += 1;
         let is_sequential = self.pattern == AccessPattern::Sequential;
         let stream = match self.streams.iter().position(|one| one.is_continued_at(index)) {
             Some(nth) => &mut self.streams[nth],
             None => return self.begin(index, around, nr_max),
         };
-        stream.noted = self.nr_noted;
+        stream.last_fault = self.nr_faults;
         stream.seen = index;
         let rest = stream.end - index;
         if rest > 0 {
             // The page was requested, and has not arrived or has left.
             let marker = stream.marker.filter(|marker| *marker > index);
-            return run(index, rest.min(NOW_MAX), marker, false);
+            return run(index, rest.min(NOW_MAX).min(nr_max), marker, false);
         }
         let len = index - stream.start;
         let is_probe = stream.is_probe && len < LONG;
@@ -229,8 +232,8 @@ impl Extents {
     pub fn on_marker(&mut self, index: u64, room: Option<u64>) -> Option<ReadaheadRun> {
         let nr_max = self.nr_max(room);
         let stream = self.streams.iter_mut().find(|one| one.marker == Some(index))?;
-        self.nr_noted += 1;
-        stream.noted = self.nr_noted;
+        self.nr_faults += 1;
+        stream.last_fault = self.nr_faults;
         stream.seen = stream.seen.max(index);
         stream.marker = None;
         let (known, from) = (index - stream.start, stream.end - stream.start);
@@ -247,39 +250,46 @@ impl Extents {
         Some(ReadaheadRun { nr_now: 0, ..run(start, nr, stream.marker, false) })
     }
 
+    /// Returns the longest window that fits in a group's room.
     fn nr_max(&self, room: Option<u64>) -> u64 {
-        self.nr_most.min(room.map_or(u64::MAX, |room| room / ROOM_PART))
+        self.window_max.min(room.map_or(u64::MAX, |room| room / ROOM_PART))
     }
 
-    /// Begins a stream in place of the one with the oldest fault, and measures that one.
+    /// Begins a stream in place of the one with the oldest fault. Records the length of that one,
+    /// if it was a probe.
     fn begin(&mut self, index: u64, around: u64, nr_max: u64) -> ReadaheadRun {
-        let oldest = (0..NR_STREAMS).min_by_key(|nth| self.streams[*nth].noted).unwrap_or(0);
-        let before = self.streams[oldest];
-        if before.is_probe {
-            self.lengths.note(before.nr_seen());
+        let oldest = (0..NR_STREAMS).min_by_key(|nth| self.streams[*nth].last_fault).unwrap_or(0);
+        if self.streams[oldest].is_probe {
+            self.lengths.record(self.streams[oldest].nr_seen());
         }
         self.nr_begun += 1;
         let is_sequential = self.pattern == AccessPattern::Sequential;
-        let window = match is_sequential {
-            true => nr_max,
-            false => self.lengths.window(0, 0, nr_max).max(1),
-        };
-        let is_known = self.lengths.nr >= NR_KNOWN_MIN;
-        let is_probe = !is_known || window == 1 || self.is_drawn(window);
-        let is_probe = is_probe && !is_sequential;
-        let nr = if is_probe { 1 } else { window };
-        let is_around = around > nr;
-        let nr = nr.max(around);
+        let (window, is_probe) =
+            if is_sequential { (nr_max, false) } else { self.first_window(nr_max) };
+        let (is_around, nr) = (around > window, window.max(around));
         let goes_on = is_sequential || !is_probe && self.lengths.mostly_reach(0, nr);
         let marker = (goes_on && !is_around && nr > 1).then_some(index + nr / 2);
-        // The length of a stream that was read around is unknown.
-        let is_probe = is_probe && !is_around;
-        let (end, noted) = (index + nr, self.nr_noted);
-        self.streams[oldest] = Stream { start: index, seen: index, end, marker, is_probe, noted };
+        self.streams[oldest] = Stream {
+            start: index,
+            seen: index,
+            end: index + nr,
+            marker,
+            // Pages read around leave no faults that would measure the length.
+            is_probe: is_probe && !is_around,
+            last_fault: self.nr_faults,
+        };
         run(index, nr, marker, is_around)
     }
 
-    /// Returns true if the latest stream is drawn as a probe. Programs begin streams of different
+    /// Returns the first window of a new stream, and true if the stream is a probe.
+    fn first_window(&self, nr_max: u64) -> (u64, bool) {
+        let window = self.lengths.window(0, 0, nr_max).max(1);
+        let is_known = self.lengths.nr >= NR_KNOWN_MIN;
+        let is_probe = !is_known || window == 1 || self.is_drawn(window);
+        (if is_probe { 1 } else { window }, is_probe)
+    }
+
+    /// Returns true if the new stream is drawn as a probe. Programs begin streams of different
     /// lengths in a regular order, so a counter alone might draw only one length.
     fn is_drawn(&self, window: u64) -> bool {
         let [of_short, of_long] = PROBE_EACH;

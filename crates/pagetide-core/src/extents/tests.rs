@@ -1,4 +1,5 @@
 use super::*;
+use alloc::vec::Vec;
 
 /// A mapped file in memory without limit, apart from pages that the test drops.
 struct Reader {
@@ -19,7 +20,7 @@ impl Reader {
         for index in pages {
             if index >= present {
                 self.nr_faults += 1;
-                let run = self.extents.on_miss(Absent { index, is_ample: false, room: None });
+                let run = self.extents.on_miss(MissingPage { index, is_ample: false, room: None });
                 assert_eq!(run.start, index);
                 (present, marker) = (index + run.nr, run.marker);
                 self.nr_read += run.nr;
@@ -96,25 +97,60 @@ fn a_pass_over_the_file_has_large_windows_ahead() {
 
 #[test]
 fn streams_in_turn_do_not_disturb_each_other() {
-    let mut extents = Extents::new(512);
-    let mut ends = [0, 1 << 20, 2 << 20, 3 << 20];
-    let mut nr_faults = 0;
-    for _ in 0..24 {
-        for end in &mut ends {
-            let run = extents.on_miss(Absent { index: *end, is_ample: false, room: None });
-            nr_faults += 1;
-            *end += run.nr;
+    for nr_streams in [4, 32] {
+        let mut extents = Extents::new(512);
+        let mut ends: Vec<u64> = (0..nr_streams).map(|nth| nth << 20).collect();
+        for _ in 0..24 {
+            for end in &mut ends {
+                let missing = MissingPage { index: *end, is_ample: false, room: None };
+                *end += extents.on_miss(missing).nr;
+            }
         }
+        let nr_read: u64 =
+            ends.iter().zip(0..).map(|(end, nth): (&u64, u64)| end - (nth << 20)).sum();
+        assert!(
+            nr_read > nr_streams * 1024,
+            "{nr_read} pages in 24 faults of {nr_streams} streams"
+        );
     }
-    let nr_read: u64 = ends.iter().zip(0..).map(|(end, nth): (&u64, u64)| end - (nth << 20)).sum();
-    assert!(nr_read > 4 * 1024, "{nr_read} pages in {nr_faults} faults");
+}
+
+#[test]
+fn a_group_without_room_gets_no_window() {
+    let mut extents = Extents::new(512);
+    let miss = |index| MissingPage { index, is_ample: false, room: None };
+    let (mut index, mut marker) = (0, None);
+    while marker.is_none() {
+        let run = extents.on_miss(miss(index));
+        (index, marker) = (index + run.nr, run.marker);
+    }
+    assert_eq!(extents.on_marker(marker.unwrap(), Some(31)), None);
+    let requested = extents.on_miss(miss(index));
+    assert!(requested.nr > 8);
+    let again = extents.on_miss(MissingPage { room: Some(4 * 32), ..miss(index + 1) });
+    assert_eq!(again.nr, 4);
+    assert_eq!(extents.on_miss(MissingPage { room: Some(31), ..miss(index + 2) }).nr, 1);
+}
+
+#[test]
+fn repeated_advice_keeps_the_streams() {
+    let mut extents = Extents::new(512);
+    let miss = |index| MissingPage { index, is_ample: false, room: None };
+    let mut index = 0;
+    let mut nr_last = 0;
+    for _ in 0..12 {
+        extents.set_pattern(AccessPattern::Normal);
+        nr_last = extents.on_miss(miss(index)).nr;
+        index += nr_last;
+    }
+    assert!(nr_last > 16, "{nr_last} pages");
 }
 
 #[test]
 fn a_page_that_was_requested_and_is_absent_is_read_again() {
     let mut extents = Extents::new(512);
     let mut index = 0;
-    let miss = |index| Absent { index, is_ample: false, room: None };
+    let miss = |index| MissingPage { index, is_ample: false, room: None };
     while index < 512 {
         index += extents.on_miss(miss(index)).nr;
     }
@@ -130,17 +166,17 @@ fn a_page_that_was_requested_and_is_absent_is_read_again() {
 fn ample_memory_is_read_around_and_teaches_nothing() {
     let mut extents = Extents::new(512);
     for nth in 0..100 {
-        let run = extents.on_miss(Absent { index: nth << 12, is_ample: true, room: None });
+        let run = extents.on_miss(MissingPage { index: nth << 12, is_ample: true, room: None });
         assert_eq!((run.nr, run.nr_now, run.marker, run.is_around), (16, 16, None, true));
     }
-    let run = extents.on_miss(Absent { index: (99 << 12) + 16, is_ample: true, room: None });
+    let run = extents.on_miss(MissingPage { index: (99 << 12) + 16, is_ample: true, room: None });
     assert_eq!((run.nr, run.is_around), (16, false), "continued");
     assert_eq!(extents.lengths.nr, 0);
 }
 
 #[test]
 fn advice_and_room_bound_the_windows() {
-    let miss = |index| Absent { index, is_ample: false, room: None };
+    let miss = |index| MissingPage { index, is_ample: false, room: None };
     let mut extents = Extents::new(64);
     extents.set_pattern(AccessPattern::Sequential);
     let run = extents.on_miss(miss(500));
@@ -156,11 +192,11 @@ fn advice_and_room_bound_the_windows() {
     let mut extents = Extents::new(512);
     let mut index = 0;
     for _ in 0..20 {
-        let run = extents.on_miss(Absent { room: Some(320), ..miss(index) });
+        let run = extents.on_miss(MissingPage { room: Some(320), ..miss(index) });
         assert!(run.nr <= 10);
         index += run.nr;
     }
-    assert_eq!(Extents::new(0).on_miss(Absent { is_ample: true, ..miss(0) }).nr, 1, "off");
+    assert_eq!(Extents::new(0).on_miss(MissingPage { is_ample: true, ..miss(0) }).nr, 1, "off");
 }
 
 #[test]
@@ -168,10 +204,10 @@ fn a_window_ends_where_half_of_the_lengths_end() {
     let mut lengths = Lengths { counts: [0; NR_CLASSES], nr: 0 };
     assert_eq!((lengths.window(0, 0, 512), lengths.window(40, 40, 512)), (1, 40), "nothing known");
     // Lengths 97 to 128, each as likely.
-    (0..8).for_each(|_| lengths.note(100));
+    (0..8).for_each(|_| lengths.record(100));
     assert_eq!(lengths.window(0, 0, 512), 128, "all end there");
     assert_eq!(lengths.window(112, 112, 512), 16);
-    (0..4).for_each(|_| lengths.note(500));
+    (0..4).for_each(|_| lengths.record(500));
     assert_eq!(lengths.window(0, 0, 512), 120);
     assert_eq!(lengths.window(50, 100, 512), 20);
     assert_eq!(lengths.window(120, 120, 512), 392);
@@ -183,7 +219,7 @@ fn a_window_ends_where_half_of_the_lengths_end() {
 
 #[test]
 fn classes_are_at_most_half_an_octave_wide_from_16_pages_on() {
-    let bounds: alloc::vec::Vec<u64> = (0..12).map(bound).collect();
+    let bounds: Vec<u64> = (0..12).map(bound).collect();
     assert_eq!(bounds, [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192]);
     for (len, class) in [(1, 0), (2, 1), (3, 2), (16, 4), (17, 5), (97, 10), (128, 10)] {
         assert_eq!(class_of(len), class, "{len}");

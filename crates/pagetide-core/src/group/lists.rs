@@ -178,18 +178,15 @@ impl NodeLists {
         }
     }
 
-    /// Settles as [`Lruvec::settle`] or [`Groups::settle`], but keeps settled victims that are not
-    /// published yet.
+    /// Calls [`Lruvec::settle`] or [`Groups::settle`].
     ///
     /// # Panics
     /// As [`NodeLists::isolate`].
     #[inline]
     pub fn settle(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) {
         match (self, pass) {
-            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.settle_more(pass, batch),
-            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => {
-                groups.settle_more(pass, batch)
-            }
+            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.settle(pass, batch),
+            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.settle(pass, batch),
             _ => unreachable!("a pass for other lists"),
         }
     }

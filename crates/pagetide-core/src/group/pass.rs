@@ -246,15 +246,10 @@ impl Groups {
 
     /// Settles the victims, as [`Lruvec::settle`]. Evicted pages are uncharged.
     pub fn settle(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) {
-        batch.settled.clear();
-        self.settle_more(pass, batch);
-    }
-
-    pub(super) fn settle_more(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) {
         let Some(mut visiting) = pass.visiting.take() else { return };
         let (group, nr_settled) = (visiting.group, batch.settled.len());
         self.report_young_outside(batch.young_around(), Some(group));
-        self.visit(pass, &mut visiting, |lruvec, visit| lruvec.settle_more(visit, batch));
+        self.visit(pass, &mut visiting, |lruvec, visit| lruvec.settle(visit, batch));
         pass.visiting = Some(visiting);
         for settled in &batch.settled[nr_settled..] {
             match settled {

@@ -120,7 +120,7 @@ impl Settled {
 #[derive(Debug, Default)]
 pub struct ReclaimBatch {
     pub(crate) victims: Victims,
-    /// Results to publish in order before the next trial.
+    /// Results to publish in order, and to remove, before the next trial.
     pub settled: Vec<Settled>,
     pub(crate) around: YoungPages,
 }
@@ -153,8 +153,8 @@ impl ReclaimBatch {
         !self.victims.is_empty()
     }
 
-    /// Removes a victim of which the page was dropped in virtual time. Returns false for other
-    /// frames.
+    /// Removes a victim, if its page is discarded between isolation and trial. Returns false for
+    /// other frames. Only a world of one thread lets other work in between.
     pub fn forget(&mut self, frame: FrameId) -> bool {
         let place = self.victims.list.iter().position(|victim| victim.frame == frame);
         place.map(|place| self.victims.list.remove(place)).is_some()

@@ -28,7 +28,7 @@ pub trait Capabilities {
 
     /// Records the counts and dense leaves of a walk begun at generation `walk_seq`, or of
     /// look-arounds if `None`.
-    fn note_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+    fn record_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
         let _ = (found, walk_seq);
     }
 

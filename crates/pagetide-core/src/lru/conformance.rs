@@ -211,14 +211,14 @@ impl World {
                 Step::Done => return,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            self.publish(&batch);
+            self.publish(&mut batch);
         }
         panic!("the pass does not end: {pass:?}");
     }
 
-    fn publish(&mut self, batch: &ReclaimBatch) {
-        for settled in &batch.settled {
-            let (page, frame, shadow) = match *settled {
+    fn publish(&mut self, batch: &mut ReclaimBatch) {
+        for settled in batch.settled.drain(..) {
+            let (page, frame, shadow) = match settled {
                 Settled::Evicted { page, frame, shadow } => (page, frame, shadow),
                 Settled::Demoted { page, frame } => (page, frame, None),
             };

@@ -66,7 +66,7 @@ pub(super) fn settle_all<P: LruPolicy>(
 }
 
 #[inline]
-pub(super) fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
+fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
     let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
     debug_assert!(flags.any(Flags::ISOLATED));
     scan.reclaimed += 1;

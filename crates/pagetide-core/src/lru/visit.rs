@@ -6,14 +6,14 @@
 //! Invariant: decisions and counters are those of the same calls on the [`Lruvec`](super::Lruvec).
 
 use super::drain::{apply_entries, drain_and_refault};
-use super::settle::{free, settle_all};
+use super::settle::settle_all;
 use super::step::{Stage, Step, isolate};
 use super::{
-    AccessLog, AccessPath, Context, LruPolicy, ReclaimBatch, ReclaimKind, Scan, ShadowEntry,
+    AccessLog, AccessPath, Context, LruPolicy, ReclaimBatch, ReclaimKind, Scan, Settled,
+    ShadowEntry, Verdict,
 };
-use crate::ids::FrameId;
+use crate::ids::{FrameId, PageId};
 use crate::units::Millis;
-use crate::vmstat::Counter;
 
 /// Work for any policy.
 pub trait PolicyVisitor {
@@ -58,7 +58,7 @@ impl<P: LruPolicy> PolicyLists<'_, P> {
     }
 
     /// Runs a direct pass for a page with the shadow `incoming`, in a memory that refuses no victim
-    /// and has no page tables. `evicted` gets each freed frame in order.
+    /// and has no page tables. `evicted` gets each evicted page in order.
     ///
     /// `batch` is empty before and after.
     #[inline]
@@ -66,7 +66,7 @@ impl<P: LruPolicy> PolicyLists<'_, P> {
         &mut self,
         incoming: Option<ShadowEntry>,
         batch: &mut ReclaimBatch,
-        mut evicted: impl FnMut(FrameId, Option<ShadowEntry>),
+        mut evicted: impl FnMut(PageId, FrameId, Option<ShadowEntry>),
     ) {
         let (policy, cx) = (&mut *self.policy, &mut self.cx);
         let plan = policy.plan_pass(ReclaimKind::Direct, None);
@@ -76,18 +76,19 @@ impl<P: LruPolicy> PolicyLists<'_, P> {
         loop {
             match isolate(policy, cx, &mut scan, &mut cursor, &mut stage, batch) {
                 Step::TryEvict => {
-                    for victim in &batch.victims.list {
-                        let shadow = policy.evicted(cx, &mut scan, &mut cursor, victim.frame);
-                        free(cx, &mut scan, victim.frame);
-                        evicted(victim.frame, shadow);
+                    let victims = &mut batch.victims.list;
+                    victims.iter_mut().for_each(|victim| victim.verdict = Verdict::Claimed);
+                    settle_all(policy, cx, &mut scan, &mut cursor, batch, false);
+                    for settled in batch.settled.drain(..) {
+                        if let Settled::Evicted { page, frame, shadow } = settled {
+                            evicted(page, frame, shadow);
+                        }
                     }
-                    cx.vmstat.add(Counter::PgstealDirect, batch.victims.len() as u64);
-                    batch.victims.list.clear();
                 }
                 Step::Look => settle_all(policy, cx, &mut scan, &mut cursor, batch, true),
                 Step::WalkTables => {
                     let walk = policy.start_walk();
-                    policy.note_walk(walk.found_so_far(), Some(walk.seq));
+                    policy.record_walk(walk.found_so_far(), Some(walk.seq));
                 }
                 Step::Done => return,
             }

@@ -168,8 +168,8 @@ impl Zone {
                 Step::Done => break,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                let Settled::Evicted { page, frame, shadow } = *settled else {
+            for settled in batch.settled.drain(..) {
+                let Settled::Evicted { page, frame, shadow } = settled else {
                     unreachable!("a zone without slower memory")
                 };
                 self.free.push(frame);

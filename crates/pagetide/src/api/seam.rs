@@ -125,7 +125,7 @@ pub trait MappedPages {
 
     /// Reads page `index` into the memory file, with resident neighbours. The memory file must
     /// exist, and the handle must be [for maps](MappedPages::for_maps). Returns false if the file
-    /// has no such page.
+    /// has no such page, or the memory file no place for it.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at). Fails with [`ReadError::Store`] also if no frame

@@ -342,7 +342,9 @@ impl Filler {
         run: &mut [Lock<H>],
         plan: FillPlan,
     ) -> io::Result<()> {
-        if run.len() > TO_FILE_MAX || mapping.swap.is_some() {
+        let has_places =
+            mapping.table.page_file().is_some_and(|file| range_of(run).end <= file.nr_pages());
+        if run.len() > TO_FILE_MAX || !has_places || mapping.swap.is_some() {
             return self.read_run(mapping, run);
         }
         let offset = run[0].page().index().0 << PAGE_SHIFT;

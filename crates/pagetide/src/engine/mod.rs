@@ -13,15 +13,15 @@
 //!   page lock < agreement, registry (read)
 //!   directory of groups                                         < registry (read)
 //!   registry (read) < access log < lists < promotion < zone
-//!   registry (read) < lists < locked pages
+//!   registry (read) < lists < pages locked by processes
 //!   registry (read) < lists < per-CPU list < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
 //!   sample of reuse
 //! ```
 //!
 //! An allocation under a page lock may reclaim, but reclaim only *tries* the locks of other pages,
-//! with the lists locked.
-//! No thread waits for a page while it holds a lock that another page's user may need.
+//! with the lists locked. No thread waits for a page while it holds a lock that another page's user
+//! may need.
 
 pub(crate) mod agreement;
 pub(crate) mod delay;

@@ -126,14 +126,14 @@ impl World {
                 Step::Done => return pass.nr_reclaimed(),
             }
             self.groups.settle(&mut pass, &mut batch);
-            self.publish(&batch);
+            self.publish(&mut batch);
         }
         panic!("the pass does not end: {pass:?}");
     }
 
-    fn publish(&mut self, batch: &ReclaimBatch) {
-        for settled in &batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
+    fn publish(&mut self, batch: &mut ReclaimBatch) {
+        for settled in batch.settled.drain(..) {
+            let Settled::Evicted { page, frame, shadow } = settled else {
                 panic!("nothing is discarded during these passes")
             };
             assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");

@@ -98,7 +98,7 @@ impl Lruvec {
         let found = walk.found_so_far();
         self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenWalkYoung, found.nr_frames_young());
-        self.policy.note_walk(found, Some(walk.seq));
+        self.policy.record_walk(found, Some(walk.seq));
         walk.forget_reported();
     }
 
@@ -107,7 +107,7 @@ impl Lruvec {
         self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
         self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());
-        self.policy.note_walk(found, None);
+        self.policy.record_walk(found, None);
         found.clear();
     }
 

@@ -108,8 +108,8 @@ impl Reads {
                 victim.verdict = Verdict::Claimed;
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                let Settled::Evicted { page, frame, shadow } = *settled else { continue };
+            for settled in batch.settled.drain(..) {
+                let Settled::Evicted { page, frame, shadow } = settled else { continue };
                 self.resident.remove(&page.index.0);
                 self.shadows.extend(shadow.map(|shadow| (page.index.0, shadow)));
                 self.free.push(frame);
@@ -513,8 +513,8 @@ fn strangers_wait_on_probation_once_a_page_was_demoted() {
     while reads.lruvec.isolate(&mut pass, &mut batch) != Step::Done {
         batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = Verdict::Demoted);
         reads.lruvec.settle(&mut pass, &mut batch);
-        for settled in &batch.settled {
-            let Settled::Demoted { frame, .. } = *settled else { panic!("{settled:?}") };
+        for settled in batch.settled.drain(..) {
+            let Settled::Demoted { frame, .. } = settled else { panic!("{settled:?}") };
             reads.free.push(frame);
         }
     }

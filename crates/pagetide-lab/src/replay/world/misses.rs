@@ -33,12 +33,12 @@ pub(super) fn is_plain(setup: &Setup) -> bool {
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays the misses that come first. Returns their number.
+    /// Plays the plain misses at the start of the entries. Returns their number.
     #[inline]
     pub(super) fn play_misses(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
-        let starts =
-            ranks.first().is_some_and(|rank| self.pages[*rank as usize].is_plainly_absent());
-        if self.is_plain && starts { self.play_plain_misses(ranks, kinds) } else { 0 }
+        let is_absent = |rank: &u32| self.pages[*rank as usize].is_plainly_absent();
+        let starts_plainly = self.is_plain && ranks.first().is_some_and(is_absent);
+        if starts_plainly { self.play_plain_misses(ranks, kinds) } else { 0 }
     }
 
     fn play_plain_misses(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
@@ -149,11 +149,11 @@ impl<Evicted: FnMut(PageId)> Misses<'_, Evicted> {
         if self.free.is_empty() {
             lists.tell_time(clock::millis(self.clock.now_ns(self.counted)));
             lists.drain(self.log);
-            lists.evict(incoming, self.batch, |frame, shadow| {
+            lists.evict(incoming, self.batch, |page, frame, shadow| {
                 let rank = self.rank_in[frame.0 as usize];
                 self.pages[rank as usize].set_word(shadow.map_or(Word::Absent, Word::Shadow));
                 self.free.push(frame);
-                (self.evicted)(self.ids[rank as usize]);
+                (self.evicted)(page);
             });
         }
         self.free.pop()

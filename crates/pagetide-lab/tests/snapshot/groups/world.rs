@@ -216,8 +216,8 @@ impl GroupsWorld {
     }
 
     fn publish(&mut self) {
-        for settled in &self.batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
+        for settled in self.batch.settled.drain(..) {
+            let Settled::Evicted { page, frame, shadow } = settled else {
                 unreachable!("memory of one tier")
             };
             match shadow {

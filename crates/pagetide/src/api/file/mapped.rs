@@ -1,9 +1,9 @@
 //! Pages that other processes map: faults on absent pages.
 //!
 //! ```text
-//!   load  --> resident? --no--> filled as by a read --> put into the memory file, with the
-//!                  |                                    resident pages that follow
-//!                  +--yes------------------------------>
+//!   load  --> resident? --no--> read into the memory file, with the next pages of its stream
+//!                  |
+//!                  +--yes-----> put into the memory file, with the resident pages that follow
 //!
 //!   store --> as a load --> dirty --> allowed, at that address of that process
 //! ```
@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Maximum number of pages put into the memory file at one fault.
+/// Maximum number of resident pages put into the memory file at one fault.
 const AROUND: usize = 16;
 /// Pages removed from the memory file by one system call, if they are consecutive.
 const TAKEN_TOGETHER: usize = 256;
@@ -57,7 +57,7 @@ impl MappedPages for File {
             file.set_open(true);
         }
         for _ in 0..TRIES {
-            if index >= handle.mapping.nr_pages() {
+            if index >= handle.nr_mappable() {
                 return Ok(false);
             }
             self.bring_in(index << PAGE_SHIFT, 1)?;
@@ -153,6 +153,12 @@ impl File {
 }
 
 impl Handle {
+    /// Returns the number of the file's pages that have a place in the memory file.
+    fn nr_mappable(&self) -> u64 {
+        let nr_places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());
+        self.mapping.nr_pages().min(nr_places)
+    }
+
     /// Removes pages from the memory file, and drops them unless `keep` is set.
     fn take_out(&self, pages: &mut Vec<Lock<PageRef<'_>>>, keep: bool) {
         if keep {
@@ -207,8 +213,7 @@ impl Handle {
     /// Locks the resident pages that follow, except marked pages, which must be noticed on access.
     fn extend<'m>(&'m self, pages: &mut Vec<Lock<PageRef<'m>>>) {
         let index = pages[0].page().index().0 + 1;
-        let places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());
-        for next in index..self.mapping.nr_pages().min(places) {
+        for next in index..self.nr_mappable() {
             let Some(page) = self.mapping.table.page(PageIndex(next)) else { return };
             let Ok(page) = page.try_lock() else { return };
             let Some(frame) = page.frame() else { return };
@@ -219,5 +224,37 @@ impl Handle {
             self.pages.folios[frame].clear(Flags::PREFETCHED);
             pages.push(page);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, OpenOptions, PageCache};
+    use pagetide_core::units::PAGE_BYTES;
+
+    /// The file has grown beyond the places of its memory file.
+    #[test]
+    fn pages_without_a_place_are_not_put_into_the_memory_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, [7; 64 * PAGE_BYTES]).unwrap();
+        let cache = PageCache::builder().memory(Bytes(4 << 20)).background(false).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+        let memory_file = match file.page_file(20) {
+            Ok(memory_file) => memory_file,
+            Err(error) => return eprintln!("SKIPPED: userfaultfd is refused here: {error}"),
+        };
+        let handle = file.for_maps();
+        for index in 0..20 {
+            assert!(handle.map_in(index).unwrap(), "page {index}");
+        }
+        assert_eq!(memory_file.nr_held(), 20);
+        assert!(!handle.map_in(20).unwrap() && !handle.map_in(64).unwrap());
+        assert!(!handle.map_in(u64::MAX).unwrap());
+        file.unmap_all(true);
+        let mut last = [0; 1];
+        file.read_at(&mut last, 19 << PAGE_SHIFT).unwrap();
+        assert_eq!(last, [7]);
     }
 }

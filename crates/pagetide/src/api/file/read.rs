@@ -12,7 +12,7 @@ use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::pages::Pages;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
-use pagetide_core::extents::Absent;
+use pagetide_core::extents::MissingPage;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessPath;
@@ -305,9 +305,11 @@ impl Handle {
     /// Asks core for the readahead size, and queues the asynchronous part for the worker.
     fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
         let wanted = piece.last + 1 - piece.index;
+        // Before the lock of the readahead state, because this may lock the lists.
+        let missing = self.missing_page(piece.index);
         let run = match &self.extents {
-            Some(extents) => lock(extents).on_miss(self.absent(piece.index)),
-            None => self.run_ahead(piece.index, wanted, previous),
+            Some(extents) => lock(extents).on_miss(missing),
+            None => self.plan_readahead(missing, wanted, previous),
         };
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
@@ -335,13 +337,13 @@ impl Handle {
         plan
     }
 
-    fn absent(&self, index: u64) -> Absent {
+    fn missing_page(&self, index: u64) -> MissingPage {
         let source = &self.engine().source;
-        Absent { index, is_ample: source.is_ample(), room: source.group_room(&self.mapping) }
+        MissingPage { index, is_ample: source.is_ample(), room: source.group_room(&self.mapping) }
     }
 
-    fn run_ahead(&self, index: u64, wanted: u64, previous: u64) -> ReadaheadRun {
-        let Absent { index, is_ample, room } = self.absent(index);
+    fn plan_readahead(&self, missing: MissingPage, wanted: u64, previous: u64) -> ReadaheadRun {
+        let MissingPage { index, is_ample, room } = missing;
         let miss = Miss {
             index,
             wanted,

@@ -91,7 +91,6 @@ impl FrameSource {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
         let (pages, now) = (&chunk.pages, tiering.now());
         let mut nr_armed = 0;
-        let mut promotion = lock(&tiering.promotion);
         let range = PageIndex(pages.start)..PageIndex(pages.end);
         mapping.table.for_each_present(range, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
@@ -102,7 +101,9 @@ impl FrameSource {
                 is_pinned: seen.pins() > 0,
                 is_top_tier: frame.0 < self.pages.slow_from,
             };
-            if promotion.arms(now, page.index(), folio, &facts) {
+            // Not locked while the page is unmapped: reclaim waits for promotion with lists locked.
+            let arms = lock(&tiering.promotion).arms(now, page.index(), folio, &facts);
+            if arms {
                 nr_armed += u64::from(page.set_hint());
             }
         });

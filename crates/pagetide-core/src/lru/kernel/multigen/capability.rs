@@ -28,7 +28,7 @@ impl<P: Profile> Capabilities for Multigen<P> {
         self.walks.start(self.generations.window.max_seq, all)
     }
 
-    fn note_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
+    fn record_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
         let asked_at = walk_seq.map_or(self.generations.window.max_seq, |seq| seq + 1);
         self.walks.remember(asked_at, found);
         if walk_seq.is_some() {

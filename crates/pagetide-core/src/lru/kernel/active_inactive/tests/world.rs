@@ -138,7 +138,7 @@ impl World {
                 Step::Done => break,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            self.publish(&batch);
+            self.publish(&mut batch);
         }
         self.lruvec.validate();
         pass.scan
@@ -152,9 +152,9 @@ impl World {
         self.run(pass)
     }
 
-    fn publish(&mut self, batch: &ReclaimBatch) {
-        for settled in &batch.settled {
-            let Settled::Evicted { page, frame, shadow } = *settled else {
+    fn publish(&mut self, batch: &mut ReclaimBatch) {
+        for settled in batch.settled.drain(..) {
+            let Settled::Evicted { page, frame, shadow } = settled else {
                 panic!("nothing is discarded here")
             };
             let page = self.page_of(page);

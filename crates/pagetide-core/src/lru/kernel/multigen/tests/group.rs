@@ -126,8 +126,8 @@ impl Group {
                 Step::Done => break,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                let Settled::Evicted { page, frame, shadow } = *settled else {
+            for settled in batch.settled.drain(..) {
+                let Settled::Evicted { page, frame, shadow } = settled else {
                     panic!("nothing is discarded here")
                 };
                 let page = page.index.0 as usize;

@@ -104,9 +104,9 @@ impl Steps {
                 Step::Done => return pass,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            for settled in &batch.settled {
+            for settled in batch.settled.drain(..) {
                 if let Settled::Evicted { frame, shadow, .. } = settled {
-                    self.evicted.push((*frame, shadow.expect("mglru leaves shadows")));
+                    self.evicted.push((frame, shadow.expect("mglru leaves shadows")));
                 }
             }
             self.lruvec.validate();

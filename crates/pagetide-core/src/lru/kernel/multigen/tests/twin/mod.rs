@@ -62,7 +62,7 @@ impl Real {
                 Step::Done => return evicted,
             }
             self.lruvec.settle(&mut pass, &mut batch);
-            for settled in &batch.settled {
+            for settled in batch.settled.drain(..) {
                 if let Settled::Evicted { page, shadow, .. } = settled {
                     evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
                 }
