@@ -98,7 +98,8 @@ const FOUND: &[&str] = &[
      1 fork 4; 1 close 3; 1 unmap 0 0 1000000; 4 close 3; 4 exec; 2 flock 7 w",
     // A locked description with O_SYNC is handed over.
     "1 t:open 3 f0 +cs; 1 flock 3 w; 1 open 6 f0 rcdm@; 1 getfl 3",
-    "1 open 3 f0 +cs; 1 flock 3 r; 1 open 4 f0 rs; 1 flock 4 r; 1 open 6 f0 rcdm@; 1 getfl 3; 1 getfl 4",
+    "1 open 3 f0 +cs; 1 flock 3 r; 1 open 4 f0 rs; 1 flock 4 r; 1 open 6 f0 rcdm@; 1 getfl 3; \
+     1 getfl 4",
 ];
 
 /// Schedules that sometimes differed from the kernel: a first part, and a part that is repeated.

@@ -15,7 +15,8 @@
 //!
 //! **Ignored.** Between the end of a write lease and the lock of the real descriptor, a process
 //! outside the run can take the lock first. The file's leased descriptor keeps shared locks
-//! meanwhile, and becomes the real descriptor of an exclusive lock if the access mode and O_SYNC are the same.
+//! meanwhile, and becomes the real descriptor of an exclusive lock if access mode and O_SYNC are
+//! the same.
 //!
 //! Source: flock(2), proc(5) "/proc/pid/fdinfo".
 
@@ -140,7 +141,7 @@ impl Description {
         Ok(FileLock { file: Arc::new(file.into()), memory: Some(memory) })
     }
 
-    /// Opens the real descriptor. It is `leased`, with the lock, if the access mode and O_SYNC are the same.
+    /// Opens the real descriptor. It is `leased`, with the lock, if [`Description::may_as`] allows.
     fn move_to(&self, leased: &Arc<File>) {
         let may_be_leased = self.may_as(&self.inner(), leased);
         if may_be_leased {
