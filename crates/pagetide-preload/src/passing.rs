@@ -26,8 +26,6 @@ const KNOWN: u64 = 1;
 const FRESH: u64 = pass::FRESH;
 const FLAGS: u64 = KNOWN | FRESH;
 const SHIFT: u32 = 2;
-/// Number of bytes between two reports.
-const WINDOW: u64 = 1 << 20;
 /// Minimum number of bytes that a close reports.
 const FEW_BYTES: u64 = 64 << 10;
 
@@ -51,9 +49,9 @@ pub(crate) fn note(fd: c_int, parts: &[iovec], at: Option<off_t>, is_write: bool
     if before == IGNORED {
         return;
     }
-    let nr_bytes = parts.iter().map(|part| (part.iov_len as u64).min(WINDOW)).sum::<u64>();
+    let nr_bytes = parts.iter().map(|part| (part.iov_len as u64).min(pass::WINDOW)).sum::<u64>();
     let now = before + (nr_bytes << SHIFT);
-    if now >> SHIFT < WINDOW {
+    if now >> SHIFT < pass::WINDOW {
         slot.store(now, Relaxed);
         return;
     }
@@ -82,7 +80,7 @@ fn look(fd: c_int) -> u64 {
     };
     let Some(slot) = table::moved(fd) else { return IGNORED };
     slot.store(state, Relaxed);
-    if state == KNOWN && stat.is_some_and(|stat| stat.st_size as u64 >= WINDOW) {
+    if state == KNOWN && stat.is_some_and(|stat| stat.st_size as u64 >= pass::WINDOW) {
         // The server remembers the pages that are there now.
         report(fd, state, -1, 0);
     }

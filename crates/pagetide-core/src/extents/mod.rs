@@ -192,12 +192,10 @@ impl Extents {
     pub fn on_miss(&mut self, missing: MissingPage) -> ReadaheadRun {
         let MissingPage { index, is_ample, room } = missing;
         let nr_max = self.nr_max(room);
-        let around = match (is_ample, self.pattern) {
-            (false, _) => 1,
-            (true, AccessPattern::Random) => AROUND_RANDOM.min(nr_max).max(1),
-            (true, _) => AROUND.min(nr_max).max(1),
-        };
-        if self.pattern == AccessPattern::Random || nr_max == 0 {
+        let is_random = self.pattern == AccessPattern::Random;
+        let around = if is_random { AROUND_RANDOM } else { AROUND };
+        let around = if is_ample { around.min(nr_max).max(1) } else { 1 };
+        if is_random || nr_max == 0 {
             return run(index, around, None, around > 1);
         }
         self.nr_faults += 1;

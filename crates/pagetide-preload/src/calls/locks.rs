@@ -21,8 +21,6 @@ use crate::{lent, next, own, serve};
 use libc::{c_int, flock64, off_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
-const NOTHING: Parcel<'static> = Parcel { source: &[], files: &[], target: &[] };
-
 /// # Safety
 /// `lock` is the caller's lock.
 pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c_int {
@@ -89,7 +87,8 @@ taken_over! {
         let id = serve::managed(fd)?;
         let flags = u64::from(operation as u32);
         loop {
-            let asked = serve::exchange(&Request { flags, ..Request::new(Op::Flock, id) }, NOTHING);
+            let request = Request { flags, ..Request::new(Op::Flock, id) };
+            let asked = serve::exchange(&request, Parcel::default());
             let Answer { reply, files: [lock, ..] } = match asked {
                 Ok(answer) => answer?,
                 Err(errno) => return Some(or_minus_one(Err(errno))),

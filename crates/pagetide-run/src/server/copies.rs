@@ -50,8 +50,6 @@ const BYTES_MAX: u64 = 4 << 20;
 const PART: u64 = 16;
 /// Maximum number of remembered files.
 const FILES_MAX: usize = 256;
-/// Bytes of one file after which a write-back starts.
-const WINDOW: u64 = 1 << 20;
 const TICK: Duration = Duration::from_millis(10);
 /// Length of the pause for each remembered file, added to a tick. A look takes a quarter of it.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -194,7 +192,7 @@ impl Copied {
         if self.count() {
             self.nr_idle = 0;
         }
-        if self.unseen == Unseen::Mapped || self.nr_bytes < WINDOW {
+        if self.unseen == Unseen::Mapped || self.nr_bytes < pass::WINDOW {
             return;
         }
         // Pages that a sequential reader has still to read are dropped last.
@@ -417,7 +415,7 @@ impl Copies {
         for file in files {
             if let Some(copied) = &*lock(&file)
                 && copied.unseen != Unseen::Mapped
-                && copied.nr_bytes >= WINDOW
+                && copied.nr_bytes >= pass::WINDOW
             {
                 copied.drop_pages(u64::MAX, true);
             }

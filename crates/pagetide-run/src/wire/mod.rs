@@ -272,12 +272,15 @@ pub mod lend {
     pub const WITHOUT: u64 = 1;
 }
 
-/// Flags of [`Op::Pass`].
+/// Flags of [`Op::Pass`], and the interval of its reports.
 pub mod pass {
     /// The file is not read sequentially, or the program closes the descriptor.
     pub const WHOLE: u64 = 1;
     /// No page of the file was in the kernel's page cache before the process's first access.
     pub const FRESH: u64 = 2;
+    /// Bytes between two reports. The server starts a write-back of a file with as many in the
+    /// kernel's page cache.
+    pub const WINDOW: u64 = 1 << 20;
 }
 
 /// Write flags.

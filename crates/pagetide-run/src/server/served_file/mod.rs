@@ -418,7 +418,7 @@ impl Description {
         let set = |real: Arc<std::fs::File>| {
             rustix::fs::fcntl_setfl(&*real, flags - OFlags::CLOEXEC).map(|()| real)
         };
-        // The lock stays with its descriptor, which has the same access mode.
+        // The lock stays with its descriptor, which has the same access mode and O_SYNC.
         let opened = match inner.lock.take_if(|held| held.is_of_file()) {
             Some(held) => set(held.file),
             None => {
