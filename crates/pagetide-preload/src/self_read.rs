@@ -11,6 +11,8 @@
 //!   the server has the page   <-- in a batch, or when the thread ends --+
 //! ```
 //!
+//! A thread marks the pages that it reads ([`Reading`]). Other threads wait for these pages.
+//!
 //! While memory is ample, a word of the ring tells to read the following pages too, as in
 //! `pagetide_core::readahead`. They count as no access.
 //!
@@ -23,7 +25,8 @@
 //! signal handler in between asks the server.
 //!
 //! **Ignored.** Left to the server: streams, long reads, ends of files, written files, and file
-//! systems without O_DIRECT. Pages in another thread's ring are read again.
+//! systems without O_DIRECT. Pages in another thread's ring are read again, until the server tells
+//! both threads to pass each page at once.
 //!
 //! Source: open(2), "O_DIRECT".
 
@@ -31,6 +34,7 @@ use crate::lent::{self, Lent};
 use crate::{next, own, tray, view};
 use libc::{c_void, iovec};
 use pagetide_run::wire::{Offer, PAGE_SHIFT};
+use pagetide_sys::shared::{Mark, Reading};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
@@ -48,44 +52,140 @@ thread_local! {
 const FEW: u32 = 4;
 static NR_MISSES: [AtomicU32; 1 << 12] = [const { AtomicU32::new(0) }; 1 << 12];
 
-/// Reads a range that begins with an absent page. Returns false if nothing was done.
-pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u64) -> bool {
+/// The result of [`read`].
+pub(crate) enum Miss {
+    /// This number of bytes is read.
+    Read(usize),
+    /// Another thread has read the first page. The page may be in the cache now.
+    Waited,
+    /// Nothing was done.
+    Left,
+}
+
+/// Reads the front of a range that begins with an absent page, up to a page that another thread is
+/// reading. If another thread is reading the first page, waits for it.
+pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u64) -> Miss {
     if len == 0 || len > PAGES_MAX * PAGE_BYTES || IS_BUSY.get() {
-        return false;
+        return Miss::Left;
     }
     let (first, last) = (offset >> PAGE_SHIFT, (offset + len as u64 - 1) >> PAGE_SHIFT);
-    let nr_pages = (last + 1 - first) as usize;
     let wanted = first..last + 1;
-    let Some((file_len, writes)) = view::file(tag, &wanted) else { return false };
+    let Some((file_len, writes)) = view::file(tag, &wanted) else { return Miss::Left };
     let is_whole = last < file_len >> PAGE_SHIFT;
-    if nr_pages > PAGES_MAX || !is_whole || writes & 1 == 1 {
-        return false;
+    if last - first >= PAGES_MAX as u64 || !is_whole || writes & 1 == 1 {
+        return Miss::Left;
     }
-    let Some(lent) = borrow(id) else { return false };
+    let (Some(lent), Some(reading)) = (borrow(id), view::reading()) else { return Miss::Left };
     IS_BUSY.set(true);
-    let end = last + 1 + nr_behind(tag, last + 1..file_len >> PAGE_SHIFT, nr_pages);
-    let read = [end, last + 1].into_iter().find_map(|end| Some((end, tray::room(end - first)?)));
-    let read = read.filter(|(end, start)| read_pages(lent, first..*end, *start));
-    // If nothing changed, the descriptor was this file's all the time, and nothing was written.
-    let is_same = view::file(tag, &wanted).is_some_and(|(_, now)| now == writes)
-        && lent::known(id) == Some(Some(lent));
-    let is_read = match read {
-        Some((end, start)) if is_same => {
-            for index in first..end {
-                let (is_around, continues) = (index > last, index > first);
-                let label = Offer { id, index, is_around, continues, writes, checksum: 0 };
-                tray::set_down(label);
-            }
-            let from = start.wrapping_add(offset as usize % PAGE_BYTES);
-            // SAFETY: the range is inside the slots just read (S22), and the program gave its
-            // memory to be read into (S20).
-            unsafe { std::ptr::copy_nonoverlapping(from, target.cast::<u8>(), len) };
-            true
+    let marks = Marks::new(reading, tag, &wanted);
+    let miss = match marks.nr_free {
+        0 => {
+            reading.wait(tag, first);
+            Miss::Waited
         }
-        _ => false,
+        // The page came between the look and the mark.
+        _ if view::has(tag, first) => Miss::Waited,
+        nr_free => {
+            let wanted = first..first + nr_free;
+            let nr_bytes = len.min(nr_free as usize * PAGE_BYTES - offset as usize % PAGE_BYTES);
+            let start = read_marked(lent, (id, tag, writes), &wanted, file_len >> PAGE_SHIFT);
+            match start {
+                Some(start) => {
+                    marks.end();
+                    let from = start.wrapping_add(offset as usize % PAGE_BYTES);
+                    // SAFETY: the range is inside the slots just read (S22), and the program gave
+                    // its memory to be read into (S20).
+                    unsafe { std::ptr::copy_nonoverlapping(from, target.cast::<u8>(), nr_bytes) };
+                    Miss::Read(nr_bytes)
+                }
+                None => Miss::Left,
+            }
+        }
     };
     IS_BUSY.set(false);
-    is_read
+    miss
+}
+
+/// Reads `wanted` pages, and perhaps the pages behind up to `end`, into the ring, and pushes them.
+/// Returns the address of the first page.
+fn read_marked(
+    lent: Lent,
+    (id, tag, writes): (u64, u32, u64),
+    wanted: &Range<u64>,
+    end: u64,
+) -> Option<*mut u8> {
+    let first = wanted.start;
+    let nr_wanted = (wanted.end - first) as usize;
+    let with_behind = wanted.end + nr_behind(tag, wanted.end..end, nr_wanted);
+    let has_room = |end: u64| Some((end, tray::room(end - first)?));
+    let (end, start) = [with_behind, wanted.end].into_iter().find_map(has_room)?;
+    let is_read = read_pages(lent, first..end, start);
+    // If nothing changed, the descriptor was this file's all the time, and nothing was written.
+    let is_same = view::file(tag, wanted).is_some_and(|(_, now)| now == writes)
+        && lent::known(id) == Some(Some(lent));
+    if !is_read || !is_same {
+        return None;
+    }
+    for index in first..end {
+        let (is_around, continues) = (index >= wanted.end, index > first);
+        tray::set_down(Offer { id, index, is_around, continues, writes, checksum: 0 });
+    }
+    Some(start)
+}
+
+/// Marks of the pages that this thread is reading, so that other threads wait for them.
+struct Marks {
+    reading: &'static Reading,
+    tag: u32,
+    first: u64,
+    /// Pages up to the first one that another thread is reading.
+    nr_free: u64,
+    /// A bit for each page with a mark of this thread.
+    own: u32,
+}
+
+impl Marks {
+    fn new(reading: &'static Reading, tag: u32, pages: &Range<u64>) -> Marks {
+        let mut marks = Marks { reading, tag, first: pages.start, nr_free: 0, own: 0 };
+        for index in pages.clone() {
+            match reading.mark(tag, index) {
+                Mark::Own => marks.own |= 1 << marks.nr_free,
+                Mark::None => {}
+                Mark::Taken => break,
+            }
+            marks.nr_free += 1;
+        }
+        marks
+    }
+
+    /// Removes the marks after a read. If another thread waits, or the server suggests it, passes
+    /// the pages to the server, which removes the marks.
+    fn end(mut self) {
+        let mut is_passed = tray::is_at_once();
+        if !is_passed {
+            for index in self.pages() {
+                is_passed |= !self.reading.unmark_unwaited(self.tag, index);
+            }
+        }
+        if is_passed {
+            tray::tell();
+        }
+        self.own = 0;
+    }
+
+    fn pages(&self) -> impl Iterator<Item = u64> + use<> {
+        let Marks { first, nr_free, own, .. } = *self;
+        (0..nr_free).filter(move |nth| own >> nth & 1 == 1).map(move |nth| first + nth)
+    }
+}
+
+impl Drop for Marks {
+    /// Removes the marks that are left after a failure.
+    fn drop(&mut self) {
+        for index in self.pages() {
+            self.reading.unmark(self.tag, index);
+        }
+    }
 }
 
 /// Returns the number of whole pages to read after `nr_wanted`, up to the first resident one.

@@ -12,8 +12,9 @@ use crate::arguments::{Access, refuse, total_of, usable};
 use crate::channel::PARTS_MAX;
 use crate::errno::Errno;
 use crate::held_signals::HeldSignals;
+use crate::self_read::{self, Miss};
 use crate::serve::{plain, request};
-use crate::{limits, memory, next, process, self_read, serve, view};
+use crate::{limits, memory, next, process, serve, view};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::write as flag;
 use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reason, Reply, Request};
@@ -100,6 +101,9 @@ impl Place {
         checked.map_err(|errno| refuse(fd, access, errno))
     }
 }
+
+/// Waits of a read for pages that other threads are reading, before it asks the server.
+const WAITS_MAX: u32 = 8;
 
 /// Start of a read.
 enum Begun {
@@ -281,7 +285,7 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     let last = (offset as u64).saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
     let goes_on = view::goes_on(id, offset as u64 >> PAGE_SHIFT, last);
     // End of the bytes for which the server has counted the pages, or will.
-    let (mut done, mut counted) = (0, 0);
+    let (mut done, mut counted, mut nr_waits) = (0, 0, 0);
     loop {
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
         let Some(found) = view::copy(tag, target, len - done, at) else { break };
@@ -306,8 +310,21 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
             }
             continue;
         }
-        if !goes_on && self_read::read(id, tag, target, len - done, at) {
-            return Ok(Progress::Whole(len));
+        if !goes_on {
+            match self_read::read(id, tag, target, len - done, at) {
+                Miss::Read(nr_bytes) => {
+                    done += nr_bytes;
+                    if done == len {
+                        return Ok(Progress::Whole(len));
+                    }
+                    continue;
+                }
+                Miss::Waited if nr_waits < WAITS_MAX => {
+                    nr_waits += 1;
+                    continue;
+                }
+                Miss::Waited | Miss::Left => {}
+            }
         }
         let wanted = (len - done).min(CHUNK_BYTES) as u64;
         let one = Request { offset: at as i64, len: wanted, ..Request::new(Op::BringIn, id) };

@@ -5,7 +5,7 @@
 //!                                ^ taken ^ offered ^ pushed      server's file
 //! ```
 //!
-//! Pages are reported in batches of 32, with the log of hits. The thread itself finds a page in its
+//! Pages are reported in batches of 32, with the log of hits, or at once if others wait for them. The thread itself finds a page in its
 //! slot until the server has taken it. A packet states its position, so a lost packet loses only
 //! its own pages.
 //!
@@ -18,7 +18,7 @@
 use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
-use pagetide_sys::tray::{AROUND_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
+use pagetide_sys::tray::{AROUND_WORD, AT_ONCE_WORD, NR_SLOTS, SLOTS_AT, TAKEN_WORD, TRAY_BYTES};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,6 +89,12 @@ impl Tray {
 pub(crate) fn nr_around() -> u64 {
     let tray = TRAY.get();
     if tray.is_own() { tray.word(AROUND_WORD).load(Ordering::Relaxed) } else { 0 }
+}
+
+/// Returns true if the server suggests to pass each page at once.
+pub(crate) fn is_at_once() -> bool {
+    let tray = TRAY.get();
+    tray.is_own() && tray.word(AT_ONCE_WORD).load(Ordering::Relaxed) != 0
 }
 
 /// Returns consecutive slots to read `nr_pages` pages into, which [`set_down`] then pushes. `None`

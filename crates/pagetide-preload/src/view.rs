@@ -24,7 +24,7 @@ use crate::{own, process};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
 use pagetide_run::wire::{decode_touch, encode_touch, viewer_of};
-use pagetide_sys::shared::{FrameView, Positions};
+use pagetide_sys::shared::{FrameView, Positions, Reading};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -62,6 +62,7 @@ const GIVEN_UP: u8 = 3;
 struct Shared {
     view: FrameView,
     positions: Positions,
+    reading: Reading,
     nr_batched: usize,
 }
 
@@ -86,6 +87,11 @@ thread_local! {
 #[inline]
 fn view() -> Option<&'static FrameView> {
     Some(&shared()?.view)
+}
+
+/// Returns the words for pages that threads are reading from disk.
+pub(crate) fn reading() -> Option<&'static Reading> {
+    Some(&shared()?.reading)
 }
 
 fn shared() -> Option<&'static Shared> {
@@ -116,7 +122,7 @@ fn open() -> bool {
     }
     let share = Request::new(Op::Share, 0);
     let Ok(Answer { reply, files }) = channel::ask(&share, Parcel::default()) else { return false };
-    let [frames, numbers, positions] = files;
+    let [frames, numbers, positions, reading] = files;
     // SAFETY: descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
@@ -125,6 +131,7 @@ fn open() -> bool {
         Some(Shared {
             view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
+            reading: Reading::open(borrow(reading)).ok()?,
             nr_batched: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
     };
@@ -144,6 +151,7 @@ pub(crate) fn give_up() {
     if let Some(shared) = shared() {
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
+        let _ = shared.reading.blank();
     }
     process::view_state().store(GIVEN_UP, Ordering::Release);
 }

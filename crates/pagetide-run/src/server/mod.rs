@@ -44,8 +44,8 @@ use identity::{FileKey, lock};
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
-use pagetide_sys::shared::Positions;
-use pagetide_sys::tray::{NR_SLOTS, Tray};
+use pagetide_sys::shared::{Positions, Reading};
+use pagetide_sys::tray::NR_SLOTS;
 use served_file::{Description, Hands, ServedFile};
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -53,6 +53,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use trays::ThreadTray;
 
 /// Maximum number of table entries before entries of closed files go.
 const FILES_MAX: usize = 1 << 16;
@@ -78,6 +79,8 @@ pub struct Server {
     say: Say,
     /// Positions that processes move without a request.
     positions: Arc<Positions>,
+    /// Pages that processes are reading from disk.
+    reading: Reading,
     /// Read-only descriptors of the frame memory's two files, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
@@ -111,6 +114,7 @@ impl Server {
             filter,
             say,
             positions: Arc::new(Positions::new()?),
+            reading: Reading::new()?,
             frames,
             files: Mutex::default(),
             holders: Holders::default(),
@@ -324,14 +328,14 @@ impl Server {
     }
 
     /// Inserts the pages of a miss ring into the cache, and records a log of hits.
-    fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
+    fn admit(&self, tray: &ThreadTray, request: &Request, data: &[u8]) {
         let (offers, log) = wire::decode_offers(data, request.len);
         let first = request.offset as u64;
         let offers: Vec<(Offer, u64)> =
             offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
         for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.holders.find(of_one[0].0.id) {
-                trays::admit(&one, tray, of_one);
+                tray.admit(&one, of_one, &self.reading);
             }
         }
         tray.give_back(first.wrapping_add(offers.len() as u64));

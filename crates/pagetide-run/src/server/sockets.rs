@@ -235,7 +235,7 @@ impl<'a> Connection<'a> {
             }
             Op::Admit => {
                 if let Some(one) = &self.tray {
-                    self.server.admit(&one.tray, request, source);
+                    self.server.admit(one, request, source);
                 }
                 Ok(())
             }
@@ -305,12 +305,12 @@ pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>
     Ok([only_readable(frames)?, only_readable(numbers)?])
 }
 
-/// Sends the number of frames, the frames' two files, and the positions' file. Sends 0 if the cache
-/// is not shared.
+/// Sends the number of frames, and the files of the frames, the positions and the pages in reading.
+/// Sends 0 if the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
-    match (&server.frames, server.positions.file()) {
-        (Some(([frames, numbers], nr_frames)), Some(positions)) => {
-            let files = [frames.as_fd(), numbers.as_fd(), positions];
+    match (&server.frames, server.positions.file(), server.reading.file()) {
+        (Some(([frames, numbers], nr_frames)), Some(positions), Some(reading)) => {
+            let files = [frames.as_fd(), numbers.as_fd(), positions, reading];
             send_files(socket, &Reply::done(i64::from(*nr_frames)), &[], &files)
         }
         _ => send_files(socket, &Reply::done(0), &[], &[]),

@@ -9,22 +9,34 @@
 //!
 //! A notice precedes the thread's later requests, so misses are counted before the close of a
 //! description.
+//!
+//! If other threads miss the same pages, the thread passes each page at once.
 
 use super::Server;
 use super::answer::done;
 use super::served_file::Description;
 use crate::wire::Offer;
-use pagetide::seam::SharedPages;
+use pagetide::seam::{Admitted, SharedPages};
 use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::shared::Reading;
 use pagetide_sys::tray::Tray;
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+/// What one page read twice, or waited for, adds to [`ThreadTray::sharing`].
+const SHARED_PAGE: u32 = 16;
+/// The value from which on the thread passes each page at once. A few coincidences stay below.
+const SHARING_MIN: u32 = 64;
+const SHARING_MAX: u32 = 1024;
+
 /// A thread's miss ring.
 pub(super) struct ThreadTray {
-    pub(super) tray: Tray,
+    tray: Tray,
+    /// How often other threads miss the same pages. Each page lowers the value by one.
+    sharing: Cell<u32>,
     /// Counts this ring.
     _counted: Arc<()>,
 }
@@ -36,35 +48,49 @@ impl ThreadTray {
     /// Fails with the system's error, or with `EAGAIN` if there are `NR_TRAYS_MAX` rings.
     pub(super) fn new(server: &Server) -> io::Result<ThreadTray> {
         let counted = server.count_tray().ok_or(Errno::AGAIN)?;
-        Ok(ThreadTray { tray: Tray::new()?, _counted: counted })
+        Ok(ThreadTray { tray: Tray::new()?, sharing: Cell::new(0), _counted: counted })
     }
 
     /// Returns the file for the program to map.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.tray.file()
     }
-}
 
-/// Inserts pages that the program has read, with numbers in the ring. Skips invalid pages, because
-/// the program needs no reply.
-pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
-    let _ = one.share_apart(|_, handle| {
-        // Overlaps these cache misses with one another and with the copies.
-        offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
-        let nr_reads = offers.iter().filter(|(offer, _)| !offer.continues).count();
-        handle.count_device_reads(nr_reads as u64);
-        let mut page = [0; PAGE_BYTES];
-        for (offer, nr) in offers {
-            tray.take(*nr, &mut page);
-            match offer {
-                _ if !offer.is_whole(&page) => false,
-                Offer { is_around: true, .. } => {
-                    handle.admit_around(offer.index, offer.writes, &page)
-                }
-                _ => handle.admit(offer.index, offer.writes, &page),
-            };
-        }
-        tray.tell_around(handle.nr_around());
-        done(0)
-    });
+    /// Inserts pages that the program has read, with numbers in the ring. Skips invalid pages,
+    /// because the program needs no reply. Wakes the threads that wait for the pages.
+    pub(super) fn admit(&self, one: &Description, offers: &[(Offer, u64)], reading: &Reading) {
+        let _ = one.share_apart(|_, handle| {
+            // Overlaps these cache misses with one another and with the copies.
+            offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
+            let nr_reads = offers.iter().filter(|(offer, _)| !offer.continues).count();
+            handle.count_device_reads(nr_reads as u64);
+            let mut page = [0; PAGE_BYTES];
+            for (offer, nr) in offers {
+                self.tray.take(*nr, &mut page);
+                let is_twice = match offer {
+                    _ if !offer.is_whole(&page) => false,
+                    Offer { is_around: true, .. } => {
+                        handle.admit_around(offer.index, offer.writes, &page);
+                        false
+                    }
+                    _ => handle.admit(offer.index, offer.writes, &page) == Admitted::Twice,
+                };
+                let is_waited = handle.tag().is_some_and(|tag| reading.unmark(tag, offer.index));
+                self.count(is_twice || is_waited);
+            }
+            self.tray.tell_around(handle.nr_around());
+            done(0)
+        });
+        self.tray.tell_at_once(self.sharing.get() >= SHARING_MIN);
+    }
+
+    fn count(&self, is_shared: bool) {
+        let more = if is_shared { SHARED_PAGE } else { 0 };
+        self.sharing.set((self.sharing.get() + more).min(SHARING_MAX).saturating_sub(1));
+    }
+
+    /// Frees the slots of the pages before `nr`.
+    pub(super) fn give_back(&self, nr: u64) {
+        self.tray.give_back(nr);
+    }
 }

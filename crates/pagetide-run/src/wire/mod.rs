@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
 /// [`variable`] flags, an abstract socket's name, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -51,7 +51,7 @@ pub const SHORT_FILE_BYTES: u64 = CHUNK_BYTES as u64;
 /// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.
-pub const REPLY_FILES_MAX: usize = 3;
+pub const REPLY_FILES_MAX: usize = 4;
 /// Maximum length of a message to the user, in bytes. See [`Op::Say`].
 pub const SENTENCE_BYTES_MAX: usize = 512;
 
@@ -191,8 +191,9 @@ ops! {
     FlushFile,
     /// Prints the payload to the user, once per run.
     Say,
-    /// Gives read access to the frames. Replies with the number of frames, their two files, and the
-    /// positions' file.
+    /// Gives read access to the frames. Replies with the number of frames, their two files, the
+    /// positions' file, and the file of [pages that are being
+    /// read](pagetide_sys::shared::Reading).
     Share,
     /// Records hits on the pages in the payload, read without a request. No reply.
     Touch,

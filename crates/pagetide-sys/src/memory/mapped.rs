@@ -10,7 +10,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::addresses;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -85,6 +85,14 @@ impl Mapped {
         // SAFETY: S28 (mapped, page aligned, of that length). All code uses atomics and racing
         // copies (S2), or its own unsafe code.
         unsafe { std::slice::from_raw_parts(start, self.len / size_of::<AtomicU64>()) }
+    }
+
+    /// Returns the whole mapping as half words, for files that are accessed in no other way.
+    #[inline]
+    pub(crate) fn halves(&self) -> &[AtomicU32] {
+        let start = self.start.as_ptr().cast_const().cast();
+        // SAFETY: S28 (mapped, page aligned, of that length). All code uses atomics of this size.
+        unsafe { std::slice::from_raw_parts(start, self.len / size_of::<AtomicU32>()) }
     }
 }
 

@@ -6,15 +6,16 @@
 //! publishes its progress.
 //!
 //! ```text
-//!   | taken | around | slot 0 | slot 1 | .. | slot 63 |
-//!             ^ taken                            server: copied, before this one
-//!                        ^ pushed                client: the next slot to read into
+//!   | taken | around | at once | slot 0 | slot 1 | .. | slot 63 |
+//!                                ^ taken                  server: copied, before this one
+//!                                         ^ pushed        client: the next slot to read into
 //! ```
 //!
 //! **Invariants.** S29: the server's mapping covers the whole file, which cannot shrink, and slot
 //! numbers are taken modulo the number of slots. The client may write any byte at any time, so
 //! bytes are read only by racing copies (S2), and checked in the copy. The server only writes
-//! *taken* and *around*, the number of pages to read for a miss.
+//! *taken*, *around* (the number of pages to read for a miss) and *at once* (1 if other threads miss
+//! the same pages).
 //!
 //! **Ignored.** A client that pushes too many pages spoils only its own.
 //!
@@ -36,6 +37,8 @@ pub const NR_SLOTS: usize = 64;
 pub const TAKEN_WORD: usize = 0;
 /// The word with the number of pages to read for a miss outside any stream, 0 if unknown.
 pub const AROUND_WORD: usize = 1;
+/// The word that tells to pass each page to the server at once, and not in batches.
+pub const AT_ONCE_WORD: usize = 2;
 /// The offset of the first slot in bytes.
 pub const SLOTS_AT: usize = FRAME_BYTES;
 /// The length of the ring in bytes.
@@ -83,6 +86,11 @@ impl Tray {
     /// Suggests the number of pages to read for a miss, including the wanted page.
     pub fn tell_around(&self, nr: u64) {
         self.mapped.words()[AROUND_WORD].store(nr, Ordering::Relaxed);
+    }
+
+    /// Tells whether each page is to be passed at once.
+    pub fn tell_at_once(&self, is_at_once: bool) {
+        self.mapped.words()[AT_ONCE_WORD].store(is_at_once.into(), Ordering::Relaxed);
     }
 }
 

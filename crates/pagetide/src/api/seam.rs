@@ -100,13 +100,24 @@ pub trait SharedPages {
     fn count_device_reads(&self, nr: u64);
 
     /// Admits page `index`, which another process has read from disk while the [count of
-    /// writes](pagetide_sys::shared) was `writes`. Returns true if the page is resident now.
-    /// Returns false, without harm, if the bytes are stale or no frame is free.
-    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+    /// writes](pagetide_sys::shared) was `writes`. Refuses the page, without harm, if the bytes are
+    /// stale or no frame is free.
+    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Admitted;
 
     /// Admits a neighbour of a missing page, as suggested by [`SharedPages::nr_around`]. Counts no
     /// access, and refuses the page if memory is no longer ample.
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+}
+
+/// The result of [`SharedPages::admit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admitted {
+    /// The page was absent, and is resident now.
+    New,
+    /// The page was resident already, so it was read twice.
+    Twice,
+    /// The page is not resident.
+    Refused,
 }
 
 /// Server operations on an open file that other processes map.

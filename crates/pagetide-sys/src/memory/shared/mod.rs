@@ -37,9 +37,11 @@
 //! [`PageRef::publish`]: crate::PageRef::publish
 
 mod positions;
+mod reading;
 mod view;
 
 pub use positions::{NR_PLACES, Positions};
+pub use reading::{Mark, Reading};
 pub use view::FrameView;
 
 /// The number of no viewer.

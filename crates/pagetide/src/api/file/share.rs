@@ -11,7 +11,7 @@
 
 use super::read::Piece;
 use super::{File, Handle};
-use crate::api::seam::SharedPages;
+use crate::api::seam::{Admitted, SharedPages};
 use crate::engine::errors::ReadError;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
@@ -148,10 +148,10 @@ impl SharedPages for File {
         self.handle.counters.add(Event::DeviceRead, nr);
     }
 
-    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Admitted {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
+        let Some(mut page) = handle.lock_offered(index, writes) else { return Admitted::Refused };
         if page.frame().is_some() {
             drop(page);
             self.touch_pages(index, 1);
@@ -159,11 +159,11 @@ impl SharedPages for File {
                 // Published, because the process that read the page had not found it.
                 page.publish();
             }
-            return true;
+            return Admitted::Twice;
         }
         // Checked under the page's lock: a writer counts itself before it takes the lock.
         if mapping.writes() != writes {
-            return false;
+            return Admitted::Refused;
         }
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
@@ -173,13 +173,13 @@ impl SharedPages for File {
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
         let Ok(frame) = engine.source.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
-            return false;
+            return Admitted::Refused;
         };
         page.write(0, bytes);
         if counts {
             engine.pages.mark_filled(cpu, frame);
         }
-        true
+        Admitted::New
     }
 
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
