@@ -15,16 +15,17 @@
 //! Children, which may belong to another user, do not get the mapping.
 //!
 //! The file position of a read-only description is a word that this process moves itself
-//! (`pagetide_sys::shared::Positions`).
+//! (`pagetide_sys::shared::Positions`). The position of a writable description is a word that this
+//! process only sees: a seek to the same position needs no request.
 //!
-//! **Ignored.** Writable descriptions: reads at their position ask the server for a range first.
+//! **Ignored.** Reads at the position of a writable description ask the server for a range first.
 
 use crate::channel::{self, Answer, Parcel};
 use crate::{own, process};
-use libc::{c_int, c_void, iovec};
-use pagetide_run::wire::{Op, PAGE_SHIFT, Reply, Request, TOUCH_BYTES};
+use libc::{c_int, c_void, iovec, off_t};
+use pagetide_run::wire::{FILE_BYTES_MAX, Op, PAGE_SHIFT, Reply, Request, SHOWN, TOUCH_BYTES};
 use pagetide_run::wire::{decode_touch, encode_touch, viewer_of};
-use pagetide_sys::shared::{FrameView, Positions, Reading};
+use pagetide_sys::shared::{FrameView, Look, Positions, Reading};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -62,6 +63,7 @@ const GIVEN_UP: u8 = 3;
 struct Shared {
     view: FrameView,
     positions: Positions,
+    shown: Look,
     reading: Reading,
     nr_batched: usize,
 }
@@ -122,7 +124,7 @@ fn open() -> bool {
     }
     let share = Request::new(Op::Share, 0);
     let Ok(Answer { reply, files }) = channel::ask(&share, Parcel::default()) else { return false };
-    let [frames, numbers, positions, reading] = files;
+    let [frames, numbers, positions, shown, reading] = files;
     // SAFETY: descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
@@ -131,6 +133,7 @@ fn open() -> bool {
         Some(Shared {
             view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
+            shown: Positions::open_to_look(borrow(shown)).ok()?,
             reading: Reading::open(borrow(reading)).ok()?,
             nr_batched: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
@@ -151,6 +154,7 @@ pub(crate) fn give_up() {
     if let Some(shared) = shared() {
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
+        let _ = shared.shown.blank();
         let _ = shared.reading.blank();
     }
     process::view_state().store(GIVEN_UP, Ordering::Release);
@@ -183,10 +187,38 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
 /// Returns the first byte and the number of bytes, `None` if only the server can move the position.
 #[inline]
 pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
-    let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
-    let place = (known >> 32 == id && known as u32 != 0).then_some(known as u32)?;
+    let place = place(id).filter(|place| place & SHOWN == 0)?;
     let (len, _) = file(tag(id)?, &END)?;
     shared()?.positions.advance(place, total, len)
+}
+
+/// Moves the position of a description as lseek(2) does. Returns the position, `None` if only the
+/// server can move the position. A position that processes only see can stay where it is.
+pub(crate) fn seek(id: u64, offset: off_t, whence: c_int) -> Option<off_t> {
+    let (place, shared) = (place(id)?, shared()?);
+    let len = match whence {
+        libc::SEEK_END => file(tag(id)?, &END)?.0,
+        _ => 0,
+    };
+    let target = |before: u64| {
+        let from = match whence {
+            libc::SEEK_SET => 0,
+            libc::SEEK_CUR => before,
+            libc::SEEK_END => len,
+            _ => return None,
+        };
+        from.checked_add_signed(offset).filter(|at| *at < FILE_BYTES_MAX)
+    };
+    let position = match place & SHOWN {
+        0 => shared.positions.update(place, target),
+        _ => shared.shown.get(place & !SHOWN).filter(|before| target(*before) == Some(*before)),
+    };
+    position.map(|at| at as off_t)
+}
+
+fn place(id: u64) -> Option<u32> {
+    let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
+    (known >> 32 == id && known as u32 != 0).then_some(known as u32)
 }
 
 /// `None` if these pages are hidden.

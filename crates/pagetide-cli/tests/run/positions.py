@@ -30,7 +30,11 @@ def open_known():
     return fd
 
 
-# Reads at the position continue while the server is stopped.
+# Reads and seeks at the position continue while the server is stopped. A writable description whose
+# position was asked for before still tells it.
+writable = os.open("a", os.O_RDWR)
+for _ in range(3):
+    assert os.lseek(writable, 0, os.SEEK_END) == NR * SIZE
 fd = open_known()
 done, end = os.pipe()
 watchdog = os.fork()
@@ -41,9 +45,17 @@ if watchdog == 0:
     os._exit(0 if is_done else 1)
 os.kill(server, signal.SIGSTOP)
 numbers = [number_of(os.read(fd, SIZE)) for _ in range(50)]
+seeks = [
+    os.lseek(fd, -40 * SIZE, os.SEEK_CUR),
+    os.lseek(fd, -SIZE, os.SEEK_END),
+    os.lseek(fd, 52 * SIZE, os.SEEK_SET),
+    os.lseek(writable, 0, os.SEEK_END),
+    os.lseek(writable, 0, os.SEEK_CUR),
+]
 os.write(end, b"x")
 wait(watchdog)
 assert numbers == list(range(2, 52)), numbers
+assert seeks == [12 * SIZE, (NR - 1) * SIZE, 52 * SIZE, NR * SIZE, NR * SIZE], seeks
 
 # Another process, another program, and lseek move the same position.
 wait(fork_and(lambda: number_of(os.read(fd, SIZE))))
@@ -99,6 +111,34 @@ assert [number_of(os.read(both, SIZE)) for _ in range(5)] == list(range(5))
 os.write(both, b"0099" * (SIZE // 4))
 assert number_of(os.read(both, SIZE)) == 6 and os.lseek(both, 0, os.SEEK_CUR) == 7 * SIZE
 assert os.pread(both, SIZE, 5 * SIZE) == b"0099" * (SIZE // 4)
+
+# What a process sees of a writable position is what others have made of it.
+size = os.lseek(both, 0, os.SEEK_END)
+assert os.lseek(both, 0, os.SEEK_END) == size and os.lseek(both, 0, os.SEEK_CUR) == size
+wait(fork_and(lambda: os.write(both, b"0020" * (SIZE // 4))))
+assert os.lseek(both, 0, os.SEEK_CUR) == size + SIZE
+wait(fork_and(lambda: os.lseek(both, 3 * SIZE, os.SEEK_SET)))
+assert os.lseek(both, 0, os.SEEK_CUR) == 3 * SIZE and number_of(os.read(both, SIZE)) == 3
+assert os.lseek(both, 0, os.SEEK_CUR) == 4 * SIZE
+os.lseek(both, 0, os.SEEK_END)
+other = os.open("b", os.O_WRONLY | os.O_APPEND)
+os.write(other, b"0021" * (SIZE // 4))
+os.close(other)
+assert os.lseek(both, 0, os.SEEK_CUR) == size + SIZE
+assert os.lseek(both, 0, os.SEEK_END) == size + 2 * SIZE
+os.ftruncate(both, size)
+assert os.lseek(both, 0, os.SEEK_END) == size and os.lseek(both, 0, os.SEEK_CUR) == size
+whole = b"0030" * (400 << 10)
+assert os.write(both, whole) == len(whole)
+assert os.lseek(both, 0, os.SEEK_CUR) == size + len(whole)
+for turn in range(3):
+    assert os.lseek(both, 0, os.SEEK_END) == size + len(whole)
+try:
+    os.lseek(both, -1, os.SEEK_SET)
+    raise AssertionError("no error")
+except OSError as error:
+    assert error.errno == 22, error
+assert os.lseek(both, 0, os.SEEK_CUR) == size + len(whole)
 
 # The file goes to the kernel while two processes read at the position.
 shared = open_known()

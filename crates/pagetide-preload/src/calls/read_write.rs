@@ -4,7 +4,7 @@ use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
-use crate::{maps, passing, pieces, serve};
+use crate::{maps, passing, pieces, serve, view};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -253,9 +253,16 @@ taken_over! {
 
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
         let id = serve::managed(fd)?;
+        if let Some(position) = view::seek(id, offset, whence) {
+            return Some(position);
+        }
         let flags = whence as u32 as u64;
         let asked = serve::plain(Request { offset, flags, ..Request::new(Op::Seek, id) });
-        Some(or_minus_one(asked.transpose()?.map(|reply| reply.result)))
+        let learned = asked.transpose()?.map(|reply| {
+            view::learn(id, &reply);
+            reply.result
+        });
+        Some(or_minus_one(learned))
     }
 }
 

@@ -44,7 +44,7 @@ use identity::{FileKey, lock};
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
-use pagetide_sys::shared::{Positions, Reading};
+use pagetide_sys::shared::Reading;
 use pagetide_sys::tray::NR_SLOTS;
 use served_file::{Description, Hands, ServedFile};
 use std::collections::{BTreeSet, HashMap};
@@ -77,8 +77,8 @@ pub struct Server {
     cache: PageCache,
     filter: Filter,
     say: Say,
-    /// Positions that processes move without a request.
-    positions: Arc<Positions>,
+    /// Positions that processes see and move without a request.
+    positions: position::Words,
     /// Pages that processes are reading from disk.
     reading: Reading,
     /// Read-only descriptors of the frame memory's two files, and the number of frames.
@@ -105,7 +105,10 @@ impl Server {
     /// Fails with the system's error if memory or descriptors run out.
     pub fn new(cache: PageCache, filter: Filter, say: Say) -> std::io::Result<Server> {
         let frames = match cache.shared_files() {
-            Some((files, nr_frames)) => Some((sockets::to_look_at(files)?, nr_frames)),
+            Some(([frames, numbers], nr_frames)) => {
+                let files = [sockets::to_look_at(frames)?, sockets::to_look_at(numbers)?];
+                Some((files, nr_frames))
+            }
             None => None,
         };
         let copies = Arc::new(Copies::new(cache.stats().memory_bytes));
@@ -113,7 +116,7 @@ impl Server {
             cache,
             filter,
             say,
-            positions: Arc::new(Positions::new()?),
+            positions: position::Words::new()?,
             reading: Reading::new()?,
             frames,
             files: Mutex::default(),
@@ -260,7 +263,7 @@ impl Server {
             Op::Reserve => one.reserve(author, request.total, &self.positions),
             Op::ReadAt => one.read_at(request, target),
             Op::BringIn => one.bring_in(request),
-            Op::Seek => one.seek(author, request),
+            Op::Seek => one.seek(author, request, &self.positions),
             Op::SetLen => one.set_len(author, request.len),
             Op::Allocate => self.with_room(|| one.allocate(author, request)),
             Op::Sync => one.sync(request.flags == 1),

@@ -1,43 +1,78 @@
 //! The position of an open file description.
 //!
-//! Problem: a reader needs the position, and a request for the position costs more than the copy of
-//! the bytes. Idea: the second read of a read-only description moves the position to a word in
-//! shared memory. Readers move the word without requests (`pagetide_sys::shared::Positions`).
+//! Problem: a request for the position costs more than the copy of the bytes. Idea: the position
+//! moves to a word in shared memory (`pagetide_sys::shared::Positions`).
 //!
 //! ```text
-//!   Own     in the server      read and write, append, lseek
-//!    | a second read of a read-only description
+//!   Own     in the server       the first calls
+//!    | a second read, or an lseek of a position that has moved
 //!    v
-//!   Shared  in shared memory    read of any process; read and lseek in the server
+//!   Shared  in shared memory    read-only description: programs read and seek by themselves
+//!    |                          writable description: programs only see the position
 //!    | the kernel takes the file, or the word holds a value that was never stored
 //!    v
 //!   Own
 //! ```
 //!
-//! The server keeps the positions of writable descriptions. A process that corrupts shared words
-//! must not move other processes' writes.
+//! Processes may write the words of read-only descriptions, but not the words of writable ones. A
+//! process that corrupts shared words must not move other processes' writes. A write of several
+//! packets holds the position in the server until its end, so that no process sees the position
+//! between two packets.
 
+use crate::errno::Errno;
+use crate::wire::SHOWN;
 use pagetide_sys::shared::Positions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+
+/// The shared words of a run.
+pub(super) struct Words {
+    /// Positions of read-only descriptions, which processes move.
+    moved: Arc<Positions>,
+    /// Positions of writable descriptions, which processes only read.
+    shown: Arc<Positions>,
+    shown_file: Arc<OwnedFd>,
+}
+
+impl Words {
+    /// Makes the files of words.
+    ///
+    /// # Errors
+    /// Fails with the system's error if memory or descriptors run out.
+    pub(super) fn new() -> io::Result<Words> {
+        let (moved, shown) = (Positions::new()?, Positions::new()?);
+        let file = shown.file().ok_or(Errno::BADF)?;
+        let shown_file = super::sockets::to_look_at(file)?;
+        Ok(Words { moved: Arc::new(moved), shown: Arc::new(shown), shown_file })
+    }
+
+    /// Returns the files for processes to map: writable, and read-only.
+    pub(super) fn files(&self) -> Option<[BorrowedFd<'_>; 2]> {
+        Some([self.moved.file()?, self.shown_file.as_fd()])
+    }
+}
 
 pub(super) enum Position {
     /// In the server.
     Own(u64),
     /// In the shared word with this number.
     Shared(Arc<Positions>, u32),
+    /// In the server during a call. The word with this number is closed meanwhile.
+    Held(u64, Arc<Positions>, u32),
 }
 
 impl Position {
     pub(super) fn get(&self) -> u64 {
         match self {
-            Position::Own(position) => *position,
+            Position::Own(position) | Position::Held(position, ..) => *position,
             Position::Shared(positions, place) => positions.get(*place),
         }
     }
 
     pub(super) fn set(&mut self, to: u64) {
         match self {
-            Position::Own(position) => *position = to,
+            Position::Own(position) | Position::Held(position, ..) => *position = to,
             Position::Shared(positions, place) => positions.set(*place, to),
         }
     }
@@ -73,35 +108,55 @@ impl Position {
     /// Moves the position from `expected` to `to`. Returns false if the position is another.
     pub(super) fn replace(&mut self, expected: u64, to: u64) -> bool {
         match self {
-            Position::Own(position) if *position == expected => {
-                *position = to;
-                true
+            Position::Own(position) | Position::Held(position, ..) => {
+                let is_expected = *position == expected;
+                if is_expected {
+                    *position = to;
+                }
+                is_expected
             }
-            Position::Own(_) => false,
             Position::Shared(positions, place) => positions.replace(*place, expected, to),
         }
     }
 
-    /// Returns the number of the shared word. Moves the position there first if needed. Returns 0
-    /// if no word is free.
-    pub(super) fn share(&mut self, positions: &Arc<Positions>) -> u32 {
-        if let Position::Own(position) = self
-            && let Some(place) = positions.take(*position)
-        {
-            *self = Position::Shared(Arc::clone(positions), place);
+    /// Moves the position to a shared word if needed, and returns the word's number as in
+    /// [`Reply::place`](crate::wire::Reply::place). Returns 0 if no word is free.
+    pub(super) fn share(&mut self, words: &Words, is_writable: bool) -> u32 {
+        match self {
+            Position::Own(position) => {
+                let positions = if is_writable { &words.shown } else { &words.moved };
+                if let Some(place) = positions.take(*position) {
+                    *self = Position::Shared(Arc::clone(positions), place);
+                }
+            }
+            Position::Held(position, positions, place) => {
+                positions.set(*place, *position);
+                *self = Position::Shared(Arc::clone(positions), *place);
+            }
+            Position::Shared(..) => {}
         }
         match self {
-            Position::Own(_) => 0,
+            Position::Shared(_, place) if is_writable => *place | SHOWN,
             Position::Shared(_, place) => *place,
+            _ => 0,
+        }
+    }
+
+    /// Closes the shared word until the next [`Position::share`].
+    pub(super) fn hold(&mut self) {
+        if let Position::Shared(positions, place) = self {
+            *self = Position::Held(positions.close(*place), Arc::clone(positions), *place);
         }
     }
 
     /// Moves the position back to the server. Returns the position.
     pub(super) fn close(&mut self) -> u64 {
-        if let Position::Shared(positions, place) = self {
-            *self = Position::Own(positions.close(*place));
-        }
-        self.get()
+        let position = match self {
+            Position::Shared(positions, place) => positions.close(*place),
+            Position::Own(position) | Position::Held(position, ..) => *position,
+        };
+        *self = Position::Own(position);
+        position
     }
 }
 
@@ -111,10 +166,11 @@ mod tests {
 
     #[test]
     fn a_shared_position_is_what_readers_made_it() {
-        let positions = Arc::new(Positions::new().expect("a MiB"));
+        let words = Words::new().expect("two MiB");
+        let positions = Arc::clone(&words.moved);
         let mut position = Position::Own(5);
-        let place = position.share(&positions);
-        assert_eq!(position.share(&positions), place, "one word is enough");
+        let place = position.share(&words, false);
+        assert_eq!(position.share(&words, false), place, "one word is enough");
         assert_eq!(positions.advance(place, 10, 100), Some((5, 10)));
         assert_eq!(position.advance(10, 100), (15, 10));
         assert_eq!(position.update(|now| now.checked_sub(20)), Some(5));
@@ -127,17 +183,33 @@ mod tests {
 
     #[test]
     fn a_word_that_somebody_else_closed_is_given_up() {
-        let positions = Arc::new(Positions::new().expect("a MiB"));
+        let words = Words::new().expect("two MiB");
         for move_on in [
             |position: &mut Position| position.advance(10, 100).0 + 10,
             |position: &mut Position| position.update(|now| Some(now + 10)).expect("it moves"),
         ] {
             let mut position = Position::Own(5);
-            let place = position.share(&positions);
-            positions.close(place);
+            let place = position.share(&words, false);
+            words.moved.close(place);
             assert_eq!(move_on(&mut position), 15);
             assert!(matches!(position, Position::Own(15)));
-            assert!(position.share(&positions) > place, "and has another");
+            assert!(position.share(&words, false) > place, "and has another");
         }
+    }
+
+    #[test]
+    fn a_position_that_a_call_holds_is_not_seen() {
+        let words = Words::new().expect("two MiB");
+        let mut position = Position::Own(5);
+        let place = position.share(&words, true);
+        assert_eq!(place & SHOWN, SHOWN);
+        let seen = || words.shown.look(place & !SHOWN);
+        assert_eq!(seen(), Some(5));
+        position.hold();
+        position.set(9);
+        assert_eq!((position.get(), seen()), (9, None));
+        assert_eq!(position.share(&words, true), place, "the same word");
+        assert_eq!(seen(), Some(9));
+        assert_eq!((position.close(), seen()), (9, None));
     }
 }

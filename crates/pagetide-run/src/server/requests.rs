@@ -12,13 +12,13 @@
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
 use super::opened::Opened;
+use super::position::Words;
 use super::served_file::{Description, Durability, Hands, Inner};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
 use pagetide::seam::SharedPages;
 use pagetide::{Advice, File};
 use pagetide_sys::lease::LeaseKind;
-use pagetide_sys::shared::Positions;
 use rustix::fs::{OFlags, SeekFrom};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -94,19 +94,14 @@ impl Description {
     }
 
     /// Moves the position over bytes that the preload library then reads without requests.
-    pub(super) fn reserve(
-        &self,
-        author: Author<'_>,
-        total: u64,
-        positions: &Arc<Positions>,
-    ) -> Outcome {
+    pub(super) fn reserve(&self, author: Author<'_>, total: u64, words: &Words) -> Outcome {
         self.must_read()?;
         let _turn = self.turn.take();
         self.share(|_, inner, handle| {
             let _change = author.begin(None)?;
             let (offset, total) = inner.position.advance(total, handle.len());
             // The next call moves the position without a request. See `position`.
-            let place = if self.access.write { 0 } else { inner.position.share(positions) };
+            let place = if self.access.write { 0 } else { inner.position.share(words, false) };
             let reply = Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) };
             Ok(Answer::of(reply))
         })
@@ -133,7 +128,7 @@ impl Description {
         })
     }
 
-    pub(super) fn seek(&self, author: Author<'_>, request: &Request) -> Outcome {
+    pub(super) fn seek(&self, author: Author<'_>, request: &Request, words: &Words) -> Outcome {
         let _turn = self.turn.take();
         self.share(|opened, inner, handle| {
             let _change = author.begin(None)?;
@@ -154,11 +149,19 @@ impl Description {
                 is_far.set(at >= FILE_BYTES_MAX as i64);
                 u64::try_from(at).ok().filter(|_| !is_far.get())
             };
+            let has_moved = inner.position.get() != 0;
             let moved = inner.position.update(|before| target(before).and_then(is_position));
             if is_far.get() {
                 return Err(ONLY_KERNEL);
             }
-            done(moved.ok_or(Errno::INVAL)?)
+            let result = moved.ok_or(Errno::INVAL)?;
+            // The tag of a file is told to readers only. Many programs seek once, right after the
+            // open.
+            if !self.access.read || !has_moved {
+                return done(result);
+            }
+            let place = inner.position.share(words, self.access.write);
+            Ok(Answer::of(Reply { tag: tag_of(handle), place, ..Reply::done(result as i64) }))
         })
     }
 

@@ -292,25 +292,21 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Opens read-only descriptors of the files, for other processes to map.
-pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>; 2]> {
-    let only_readable = |file: BorrowedFd<'_>| -> io::Result<Arc<OwnedFd>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
-        // Keeps other users from reopening the file for writing.
-        rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
-        Ok(Arc::new(looked_at))
-    };
-    let [frames, numbers] = files;
-    Ok([only_readable(frames)?, only_readable(numbers)?])
+/// Opens a read-only descriptor of a file, for other processes to map.
+pub(super) fn to_look_at(file: BorrowedFd<'_>) -> io::Result<Arc<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
+    // Keeps other users from reopening the file for writing.
+    rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
+    Ok(Arc::new(looked_at))
 }
 
 /// Sends the number of frames, and the files of the frames, the positions and the pages in reading.
 /// Sends 0 if the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
-    match (&server.frames, server.positions.file(), server.reading.file()) {
-        (Some(([frames, numbers], nr_frames)), Some(positions), Some(reading)) => {
-            let files = [frames.as_fd(), numbers.as_fd(), positions, reading];
+    match (&server.frames, server.positions.files(), server.reading.file()) {
+        (Some(([frames, numbers], nr_frames)), Some([moved, shown]), Some(reading)) => {
+            let files = [frames.as_fd(), numbers.as_fd(), moved, shown, reading];
             send_files(socket, &Reply::done(i64::from(*nr_frames)), &[], &files)
         }
         _ => send_files(socket, &Reply::done(0), &[], &[]),

@@ -156,6 +156,9 @@ fn try_once(
         }
         Start::EndAlone => description.share_apart(|opened, handle| write_at(opened, handle, 0)),
         Start::Position | Start::End => description.share(|opened, inner, handle| {
+            if request.total > source.len() as u64 {
+                inner.position.hold();
+            }
             let position = inner.position.get();
             let outcome = write_at(opened, handle, position);
             if let (Ok(answer), true) = (&outcome, position_moves(&outcome)) {

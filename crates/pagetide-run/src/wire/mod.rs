@@ -51,7 +51,9 @@ pub const SHORT_FILE_BYTES: u64 = CHUNK_BYTES as u64;
 /// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.
-pub const REPLY_FILES_MAX: usize = 4;
+pub const REPLY_FILES_MAX: usize = 5;
+/// A bit of [`Reply::place`]: the word is in the file that processes cannot write.
+pub const SHOWN: u32 = 1 << 31;
 /// Maximum length of a message to the user, in bytes. See [`Op::Say`].
 pub const SENTENCE_BYTES_MAX: usize = 512;
 
@@ -155,7 +157,8 @@ ops! {
     WriteAt,
     /// Writes at the end of the file.
     Append,
-    /// Moves the position by `offset`, with lseek(2)'s whence in `flags`.
+    /// Moves the position by `offset`, with lseek(2)'s whence in `flags`. If the reply has a place,
+    /// the next seek may need no request.
     Seek,
     /// Truncates or extends the file to `len`.
     SetLen,
@@ -192,7 +195,7 @@ ops! {
     /// Prints the payload to the user, once per run.
     Say,
     /// Gives read access to the frames. Replies with the number of frames, their two files, the
-    /// positions' file, and the file of [pages that are being
+    /// positions' two files, and the file of [pages that are being
     /// read](pagetide_sys::shared::Reading).
     Share,
     /// Records hits on the pages in the payload, read without a request. No reply.
@@ -425,8 +428,8 @@ pub struct Reply {
     pub total: u64,
     /// For a read: the tag that finds the file's pages without a request, or 0.
     pub tag: u32,
-    /// For a read at the position: the number of the word with the position, or 0 if the server
-    /// holds it.
+    /// For a read at the position and for a seek: the number of the word with the position, or 0 if
+    /// the server holds it. With [`SHOWN`], the process can only look at the word.
     pub place: u32,
 }
 

@@ -40,7 +40,7 @@ mod positions;
 mod reading;
 mod view;
 
-pub use positions::{NR_PLACES, Positions};
+pub use positions::{Look, NR_PLACES, Positions};
 pub use reading::{Mark, Reading};
 pub use view::FrameView;
 

@@ -64,7 +64,22 @@ impl Positions {
         if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mapped = Positions::map(file)?.keep_from_children()?;
+        Positions::of(Positions::map(file)?)
+    }
+
+    /// Maps the positions of another process, which this process only looks at.
+    ///
+    /// # Errors
+    /// Fails as [`Positions::open`] does.
+    pub fn open_to_look(file: BorrowedFd<'_>) -> io::Result<Look> {
+        if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Positions::of(Mapped::new(file, len(), ProtFlags::READ)?).map(Look)
+    }
+
+    fn of(mapped: Mapped) -> io::Result<Positions> {
+        let mapped = mapped.keep_from_children()?;
         Ok(Positions { mapped, file: None, nr_taken: AtomicU32::new(NR_PLACES) })
     }
 
@@ -114,6 +129,26 @@ impl Positions {
         }
     }
 
+    /// Replaces a position by `next` of the position. Returns the new position. `None` if the word
+    /// is closed, or if `next` has no position.
+    #[inline]
+    pub fn update(&self, place: u32, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        loop {
+            let now = self.look(place)?;
+            let to = next(now)?;
+            if to == now || self.replace(place, now, to) {
+                return Some(to);
+            }
+        }
+    }
+
+    /// Returns the position. `None` if the word is closed.
+    #[inline]
+    pub fn look(&self, place: u32) -> Option<u64> {
+        let word = self.word(place).load(Ordering::Acquire);
+        (word & CLOSED == 0).then_some(word & POSITION)
+    }
+
     /// Returns the position.
     pub fn get(&self, place: u32) -> u64 {
         self.word(place).load(Ordering::Acquire) & POSITION
@@ -139,6 +174,28 @@ impl Positions {
     #[inline]
     fn word(&self, place: u32) -> &AtomicU64 {
         &self.mapped.words()[(place % NR_PLACES) as usize]
+    }
+}
+
+/// Mapped words that this process cannot write.
+///
+/// # Concurrency
+/// Shared freely. Never blocks.
+pub struct Look(Positions);
+
+impl Look {
+    /// Returns the position. `None` if the word is closed.
+    #[inline]
+    pub fn get(&self, place: u32) -> Option<u64> {
+        self.0.look(place)
+    }
+
+    /// Makes all positions inaccessible, see [`Positions::blank`].
+    ///
+    /// # Errors
+    /// Fails if the system refuses the mapping.
+    pub fn blank(&self) -> io::Result<()> {
+        self.0.blank()
     }
 }
 
@@ -187,6 +244,20 @@ mod tests {
         assert_eq!(there.advance(place, 10, 100), None);
         assert!(!there.replace(place, 50, 60));
         assert_eq!(here.get(place), 50);
+    }
+
+    #[test]
+    fn a_word_moves_to_any_position_and_others_only_look() {
+        let (here, there) = both();
+        let place = here.take(40).expect("the first");
+        let look = Positions::open_to_look(here.file().expect("made here")).expect("as long");
+        assert_eq!(there.update(place, |now| now.checked_sub(50)), None);
+        assert_eq!(there.update(place, |now| now.checked_sub(15)), Some(25));
+        assert_eq!(look.get(place), Some(25));
+        here.close(place);
+        assert_eq!((there.update(place, Some), look.get(place)), (None, None));
+        here.set(place, 7);
+        assert_eq!((there.update(place, Some), look.get(place)), (Some(7), Some(7)));
     }
 
     #[test]
