@@ -29,6 +29,7 @@
 use super::Server;
 use super::answer::{Outcome, done};
 use super::identity::{FileKey, leaves_room, lock, path_of};
+use super::small_files::SmallFiles;
 use crate::errno::Errno;
 use crate::wire::{Request, pass};
 use pagetide_core::units::PAGE_BYTES;
@@ -74,10 +75,10 @@ impl Taken {
 pub(super) type CopySlot = Mutex<Option<Copied>>;
 
 /// The files with pages in the kernel's cache.
-#[derive(Default)]
 pub(super) struct Copies {
     queue: Mutex<Queue>,
     changed: Condvar,
+    small_files: Arc<SmallFiles>,
     /// Maximum of the bytes that all files together may keep.
     most: u64,
     /// Listener for leases that show if a file has a writer.
@@ -237,8 +238,25 @@ impl Copied {
 
 impl Copies {
     /// Makes an empty list for a run with this limit, in bytes.
-    pub(super) fn new(limit: u64) -> Copies {
-        Copies { most: (limit / PART).clamp(BYTES_MIN, BYTES_MAX), ..Copies::default() }
+    pub(super) fn new(limit: u64, small_files: Arc<SmallFiles>) -> Copies {
+        Copies {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            small_files,
+            most: (limit / PART).clamp(BYTES_MIN, BYTES_MAX),
+            listener: OnceLock::new(),
+        }
+    }
+
+    /// Returns the maximum of the bytes that all files together may keep.
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns the bytes of all files except the mapped ones.
+    pub(super) fn nr_limited_bytes(&self) -> u64 {
+        let queue = lock(&self.queue);
+        (queue.nr_bytes - queue.nr_mapped).max(0) as u64
     }
 
     /// Counts a file's pages, and keeps all files together within the bound. Remembers a new file
@@ -448,12 +466,14 @@ pub(super) fn run(server: &Server) {
     let copies = &server.copies;
     while !server.is_stopping() {
         let nr_files = copies.look();
-        if nr_files > 0 {
+        if server.tick_small_files() || nr_files > 0 {
             std::thread::sleep(TICK + PAUSE * nr_files as u32);
             continue;
         }
         let queue = lock(&copies.queue);
-        let is_idle = |queue: &mut Queue| queue.files.is_empty() && !server.is_stopping();
+        let has_loan = || server.small_files.nr_lent_bytes() > 0;
+        let is_idle =
+            |queue: &mut Queue| queue.files.is_empty() && !has_loan() && !server.is_stopping();
         drop(copies.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -476,8 +496,12 @@ impl Server {
 
     /// Returns the run's bytes in the kernel's page cache, now and at most.
     pub fn kernel_bytes_cached(&self) -> (u64, u64) {
-        let queue = lock(&self.copies.queue);
-        (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
+        let (now, most) = {
+            let queue = lock(&self.copies.queue);
+            (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
+        };
+        let small_files = &self.small_files;
+        (now + small_files.nr_bytes(), most + small_files.nr_bytes_max())
     }
 
     /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.

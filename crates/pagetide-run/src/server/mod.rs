@@ -24,6 +24,7 @@ mod packets;
 mod position;
 mod requests;
 mod served_file;
+mod small_files;
 mod sockets;
 mod trays;
 mod turn;
@@ -47,6 +48,7 @@ use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
 use served_file::{Description, Hands, ServedFile};
+use small_files::SmallFiles;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -86,6 +88,7 @@ pub struct Server {
     maps: Maps,
     leases: Leases,
     copies: Arc<Copies>,
+    small_files: Arc<SmallFiles>,
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
     said: Mutex<BTreeSet<String>>,
@@ -105,7 +108,9 @@ impl Server {
             Some((files, nr_frames)) => Some((sockets::to_look_at(files)?, nr_frames)),
             None => None,
         };
-        let copies = Arc::new(Copies::new(cache.stats().memory_bytes));
+        let limit = cache.stats().memory_bytes;
+        let small_files = Arc::new(SmallFiles::new(limit));
+        let copies = Arc::new(Copies::new(limit, Arc::clone(&small_files)));
         Ok(Server {
             cache,
             filter,
@@ -118,6 +123,7 @@ impl Server {
             maps: Maps::default(),
             leases: Leases::default(),
             copies,
+            small_files,
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
             said: Mutex::default(),
@@ -203,6 +209,7 @@ impl Server {
             Op::Lock => self.lock_pages(process, request),
             Op::StandIn => self.stand_in(request.id),
             Op::Pass => self.pass(request, files),
+            Op::Remember => self.remember(request, source),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)
@@ -444,6 +451,7 @@ impl Server {
             }
         }
         self.copies.finish();
+        self.return_loan();
         flushed
     }
 }

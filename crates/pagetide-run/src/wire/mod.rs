@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
 /// [`variable`] flags, an abstract socket's name, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -48,6 +48,8 @@ pub const FILE_BYTES_MAX: u64 = 1 << 43;
 /// left to the kernel without a request, and a growing file is written through. Below this length,
 /// the kernel gets a file that is mapped for writing: see [`Reason::Short`].
 pub const SHORT_FILE_BYTES: u64 = CHUNK_BYTES as u64;
+/// Maximum length of a path in [`Op::Remember`], in bytes.
+pub const PATH_BYTES_MAX: usize = 512;
 /// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.
@@ -228,6 +230,11 @@ ops! {
     /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
     /// beyond a few. Replies with 1 if the server cannot.
     Pass,
+    /// Reports that the program brings up to `len` bytes of a small file into the kernel's page
+    /// cache, with the file's path in the payload, device number in `id` and inode number in
+    /// `flags`. With `total` 1, the server first drops pages of small files beyond its bound, and
+    /// replies with 1 if the path does not lead to the file. Otherwise there is no reply.
+    Remember,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
@@ -274,6 +281,9 @@ pub mod lend {
 
 /// Flags of [`Op::Pass`], and the interval of its reports.
 pub mod pass {
+    /// Bytes of small files that a process reports with [`super::Op::Remember`] between two waits
+    /// for a reply.
+    pub const SMALL_WINDOW: u64 = 1 << 19;
     /// The file is not read sequentially, or the program closes the descriptor.
     pub const WHOLE: u64 = 1;
     /// No page of the file was in the kernel's page cache before the process's first access.

@@ -42,6 +42,7 @@ use super::copies::CopySlot;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
+use super::small_files::drop_pages;
 use super::turn::Turn;
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::Reason;
@@ -172,10 +173,15 @@ impl ServedFile {
         is_fresh: bool,
     ) -> Result<Opened, Reason> {
         let taken = server.copies.take(&self.copy);
+        let is_small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
         match Opened::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
+                if is_small {
+                    opened.is_fresh |= write;
+                    drop_pages(&*opened.real);
+                }
                 Ok(opened)
             }
             Err(reason) => {

@@ -1,0 +1,311 @@
+//! Small files that the run leaves in the kernel's page cache.
+//!
+//! **Problem.** A program reads many small files faster from the kernel than from a server, again
+//! and again. But the kernel's page cache is outside the limit.
+//!
+//! **Idea.** The page cache lends a part of its memory to the small files, as long as the page
+//! cache does not need the memory itself. The server remembers each file by its path and drops the
+//! oldest file's pages when all files together exceed the loan. No descriptor is kept, so a file
+//! can be unmounted, removed and leased at any time.
+//!
+//! ```text
+//!   library: a file that was not cached ---.
+//!   a new file, a second after its close --+--> insert --> more than the loan?
+//!                                                           frames are free: borrow a step more
+//!                                                           otherwise: drop the oldest file
+//!   every 10 ms: the frames run low ------------------> drop files, return a step
+//! ```
+//!
+//! The sum of the frames and of the loan never exceeds the limit.
+//!
+//! **Invariants.** A file that the server leases is not remembered here, because the open before
+//! the drop would break the lease: [`SmallFiles::remove`] comes first. The list's lock is the last
+//! lock: a drop, which holds it, only tries to lock a file's state.
+//!
+//! **Ignored.** Files that are renamed after they are remembered keep their pages.
+
+use super::Server;
+use super::answer::{Outcome, done};
+use super::identity::{FileKey, lock, path_of};
+use super::served_file::Hands;
+use crate::errno::Errno;
+use crate::wire::Request;
+use pagetide::seam::{FrameUse, HeldFiles};
+use pagetide::{Bytes, PageCache};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
+use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A step of the loan is the limit divided by `STEP_PART`. The loan leaves the page cache at least
+/// `NR_STEPS_KEPT` steps.
+const STEP_PART: u64 = 16;
+const NR_STEPS_KEPT: u64 = 4;
+/// Minimum limit of a run with a loan, in bytes.
+const LIMIT_MIN: u64 = 8 << 20;
+/// Maximum number of remembered files.
+const FILES_MAX: usize = 1 << 17;
+/// Time without an access after which the page cache lends frames in use.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Device and inode number, as in stat(2).
+pub(super) type Numbers = (u64, u64);
+
+struct Named {
+    path: PathBuf,
+    nr_bytes: u64,
+}
+
+#[derive(Default)]
+struct List {
+    files: HashMap<Numbers, Named>,
+    /// Oldest first. Files that are no longer in `files` are passed over.
+    order: VecDeque<Numbers>,
+}
+
+/// The part of the frames that the page cache lends.
+struct Loan {
+    step: u64,
+    /// Maximum in bytes.
+    most: u64,
+    /// Number of accesses of the page cache, and the time at which this number was seen first.
+    nr_accesses: u64,
+    since: Instant,
+}
+
+impl Loan {
+    /// Returns true if the page cache has not been accessed for long.
+    fn is_idle(&mut self, frames: &FrameUse) -> bool {
+        if self.nr_accesses != frames.nr_accesses {
+            (self.nr_accesses, self.since) = (frames.nr_accesses, Instant::now());
+        }
+        self.since.elapsed() > IDLE
+    }
+}
+
+pub(super) struct SmallFiles {
+    list: Mutex<List>,
+    nr_bytes: AtomicU64,
+    nr_bytes_max: AtomicU64,
+    loan: Mutex<Loan>,
+    nr_lent_bytes: AtomicU64,
+}
+
+impl SmallFiles {
+    /// Makes an empty list for a run with this limit, in bytes.
+    pub(super) fn new(limit: u64) -> SmallFiles {
+        let step = Bytes::from_pages(Bytes(limit / STEP_PART).whole_pages()).0;
+        let most = if limit < LIMIT_MIN { 0 } else { step * (STEP_PART - NR_STEPS_KEPT) };
+        SmallFiles {
+            list: Mutex::default(),
+            nr_bytes: AtomicU64::new(0),
+            nr_bytes_max: AtomicU64::new(0),
+            loan: Mutex::new(Loan { step, most, nr_accesses: 0, since: Instant::now() }),
+            nr_lent_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn nr_bytes(&self) -> u64 {
+        self.nr_bytes.load(Relaxed)
+    }
+
+    pub(super) fn nr_bytes_max(&self) -> u64 {
+        self.nr_bytes_max.load(Relaxed)
+    }
+
+    pub(super) fn nr_lent_bytes(&self) -> u64 {
+        self.nr_lent_bytes.load(Relaxed)
+    }
+
+    /// Remembers a file with up to `nr_bytes` in the kernel's page cache.
+    pub(super) fn insert(&self, numbers: Numbers, path: &Path, nr_bytes: u64) {
+        let nr_bytes = nr_bytes.next_multiple_of(PAGE_BYTES as u64);
+        let mut list = lock(&self.list);
+        let named = Named { path: path.to_owned(), nr_bytes };
+        let now = self.nr_bytes.fetch_add(nr_bytes, Relaxed) + nr_bytes;
+        self.nr_bytes_max.fetch_max(now, Relaxed);
+        match list.files.insert(numbers, named) {
+            Some(before) => {
+                self.nr_bytes.fetch_sub(before.nr_bytes, Relaxed);
+            }
+            None => list.order.push_back(numbers),
+        }
+    }
+
+    /// Forgets a file. Returns true if the file was remembered.
+    pub(super) fn remove(&self, numbers: Numbers) -> bool {
+        // An entry in `order` stays until it is the oldest.
+        let removed = lock(&self.list).files.remove(&numbers);
+        self.nr_bytes.fetch_sub(removed.as_ref().map_or(0, |named| named.nr_bytes), Relaxed);
+        removed.is_some()
+    }
+
+    /// Forgets the oldest file after `drop_pages`, which must not wait for a lock. Returns false if
+    /// there is none.
+    fn drop_oldest(&self, drop_pages: impl FnOnce(Numbers, &Path)) -> bool {
+        let mut list = lock(&self.list);
+        while let Some(numbers) = list.order.pop_front() {
+            if let Some(named) = list.files.remove(&numbers) {
+                drop_pages(numbers, &named.path);
+                self.nr_bytes.fetch_sub(named.nr_bytes, Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn has_many_files(&self) -> bool {
+        lock(&self.list).order.len() > FILES_MAX
+    }
+
+    /// Borrows a step more from the page cache. Returns false if the page cache needs its frames.
+    fn borrow_step(&self, cache: &PageCache) -> bool {
+        let mut loan = lock(&self.loan);
+        let lent = self.nr_lent_bytes();
+        let Some(frames) = cache.frame_use().filter(|_| lent + loan.step <= loan.most) else {
+            return false;
+        };
+        let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);
+        let is_idle = loan.is_idle(&frames);
+        let has_room = nr_free > loan.step + low_mark(&frames);
+        let may_borrow = frames.nr_bytes > loan.step && (has_room || is_idle);
+        if !may_borrow || cache.resize(Bytes(frames.nr_bytes - loan.step)).is_err() {
+            return false;
+        }
+        self.nr_lent_bytes.store(lent + loan.step, Relaxed);
+        true
+    }
+
+    /// Returns true if the page cache needs a step of the loan back.
+    fn is_needed(&self, cache: &PageCache) -> bool {
+        let mut loan = lock(&self.loan);
+        let Some(frames) = cache.frame_use() else { return false };
+        let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);
+        self.nr_lent_bytes() > 0 && nr_free <= low_mark(&frames) && !loan.is_idle(&frames)
+    }
+
+    /// Returns `nr_bytes` of the loan. The caller has dropped the files.
+    fn give_back(&self, cache: &PageCache, nr_bytes: u64) {
+        let _loan = lock(&self.loan);
+        let nr_bytes = nr_bytes.min(self.nr_lent_bytes());
+        if nr_bytes > 0
+            && let Some(frames) = cache.frame_use()
+            && cache.resize(Bytes(frames.nr_bytes + nr_bytes)).is_ok()
+        {
+            self.nr_lent_bytes.fetch_sub(nr_bytes, Relaxed);
+        }
+    }
+
+    fn step(&self) -> u64 {
+        lock(&self.loan).step
+    }
+}
+
+/// Returns the number of free bytes below which the frames run low.
+fn low_mark(frames: &FrameUse) -> u64 {
+    frames.nr_bytes / 8
+}
+
+impl Server {
+    /// Remembers a small file that a process reads. Replies with 1 if the server does not find the
+    /// file by its path.
+    pub(super) fn remember(&self, request: &Request, path: &[u8]) -> Outcome {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        let numbers = (request.id, request.flags);
+        let is_found = request.total == 0 || open_name(path, numbers).is_some();
+        if is_found {
+            self.small_files.insert(numbers, path, request.len);
+            self.limit_small_files();
+        }
+        done(u64::from(!is_found))
+    }
+
+    /// Returns the bytes that all files may keep in the kernel's page cache.
+    fn kernel_bytes_max(&self) -> u64 {
+        self.copies.most() + self.small_files.nr_lent_bytes()
+    }
+
+    fn nr_kernel_bytes(&self) -> u64 {
+        self.small_files.nr_bytes() + self.copies.nr_limited_bytes()
+    }
+
+    /// Keeps the small files within the loan: borrows more, or drops the oldest files.
+    pub(super) fn limit_small_files(&self) {
+        let files = &self.small_files;
+        while self.nr_kernel_bytes() > self.kernel_bytes_max() || files.has_many_files() {
+            let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
+            if borrowed {
+                self.copies.wake();
+            } else if !self.drop_oldest_small_file() {
+                return;
+            }
+        }
+    }
+
+    /// Returns a step of the loan if the page cache needs frames. Returns true if a loan is left.
+    pub(super) fn tick_small_files(&self) -> bool {
+        let files = &self.small_files;
+        if files.is_needed(&self.cache) {
+            let step = files.step();
+            while self.nr_kernel_bytes() + step > self.kernel_bytes_max()
+                && self.drop_oldest_small_file()
+            {}
+            files.give_back(&self.cache, step);
+        }
+        files.nr_lent_bytes() > 0
+    }
+
+    /// Returns the whole loan at the end of the run.
+    pub(super) fn return_loan(&self) {
+        self.small_files.give_back(&self.cache, u64::MAX);
+    }
+
+    fn drop_oldest_small_file(&self) -> bool {
+        self.small_files.drop_oldest(|numbers, path| {
+            // A file that cannot be opened keeps its pages, like a renamed file.
+            let _ = self.drop_small_file(numbers, path);
+        })
+    }
+
+    fn drop_small_file(&self, numbers: Numbers, path: &Path) -> Result<(), Errno> {
+        let name = open_name(path, numbers).ok_or(Errno::NOENT)?;
+        let known = lock(&self.files).get(&FileKey::of(&name)?.0).cloned();
+        // The owner of the lease drops the pages of a managed file.
+        let state = match &known {
+            Some(file) => Some(file.state.try_read().map_err(|_| Errno::AGAIN)?),
+            None => None,
+        };
+        if state.is_some_and(|state| matches!(*state, Hands::Ours(_))) {
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let file: OwnedFd = rustix::fs::open(path_of(&name), flags, Mode::empty())?;
+        drop_pages(&file);
+        Ok(())
+    }
+}
+
+/// Opens the name of a small file, unless the path names another file now.
+fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let name = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&name).ok()?;
+    (numbers == (stat.st_dev, stat.st_ino)).then_some(name)
+}
+
+/// Drops a file's pages. Writes dirty pages back before.
+pub(super) fn drop_pages(file: impl AsFd + Copy) {
+    let drop = || fadvise(file, 0, None, Advice::DontNeed);
+    let _ = drop();
+    if read_kernel_cache(file, 0, 0).is_ok_and(|left| left.nr_cached > 0) {
+        // A failed write-back is reported to the program's next sync.
+        let _ = write_back(file, true);
+        let _ = drop();
+    }
+}
