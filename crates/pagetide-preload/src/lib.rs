@@ -37,6 +37,7 @@ mod lent;
 mod limits;
 mod maps;
 mod memory;
+mod new_files;
 mod next;
 mod own;
 mod passing;

@@ -219,6 +219,13 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usiz
     unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
 }
 
+/// lseek(2), without interposition.
+pub(crate) fn move_to(fd: c_int, offset: i64, whence: c_int) -> Result<i64, Errno> {
+    let arguments = [fd as usize, offset as usize, whence as usize, 0, 0, 0];
+    // SAFETY: numbers only (S20).
+    unsafe { next::system(libc::SYS_lseek, arguments) }.map(|position| position as i64)
+}
+
 /// Returns true if a descriptor only names a file.
 pub(crate) fn is_stand_in(fd: c_int) -> bool {
     control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)

@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, passing, process, room, self_read};
+use crate::{lent, new_files, next, passing, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
@@ -29,7 +29,18 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     match table::entry(fd) {
         Entry::Managed(id) => Some(id),
         Entry::Kernel | Entry::Passing => None,
+        Entry::New => manage_new(fd),
         Entry::Unknown => classify(fd),
+    }
+}
+
+/// Gives a new file to the server. Returns the description, if managed now.
+#[cold]
+fn manage_new(fd: c_int) -> Option<u64> {
+    new_files::give(fd);
+    match table::entry(fd) {
+        Entry::Managed(id) => Some(id),
+        _ => None,
     }
 }
 
@@ -158,7 +169,8 @@ pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> 
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     /// The kernel adds this flag to each open file of a 64-bit program.
     const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
-    let asked = managed(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
+    let id = if new_files::is_new(fd) { None } else { managed(fd) };
+    let asked = id.map(|id| plain(Request::new(Op::GetFlags, id)));
     if let Some(Some(reply)) = asked.transpose()? {
         return Ok(reply.result as c_int | O_LARGEFILE);
     }
@@ -215,8 +227,10 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
-    if table::entry(fd) == Entry::Kernel {
-        passing::close(fd);
+    match table::entry(fd) {
+        Entry::Kernel => passing::close(fd),
+        Entry::New => new_files::close(fd),
+        _ => {}
     }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
@@ -225,7 +239,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     }
     let id = match known {
         Entry::Managed(id) => id,
-        Entry::Unknown | Entry::Kernel | Entry::Passing => {
+        Entry::Unknown | Entry::Kernel | Entry::Passing | Entry::New => {
             // A child without requests keeps no descriptor.
             if process::has_entered() {
                 lent::real_closes(fd);
@@ -268,6 +282,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::is_on() {
         table::numbers().for_each(passing::close);
+        new_files::close_all();
     }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {

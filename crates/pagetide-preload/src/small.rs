@@ -62,23 +62,32 @@ fn report(fd: c_int, stat: &libc::stat) -> bool {
 fn tell(path: &mut [u8], stat: &libc::stat) -> bool {
     let source = &[iovec { iov_base: path.as_mut_ptr().cast(), iov_len: path.len() }];
     let nr_bytes = stat.st_size as u64;
-    let waits = NR_BYTES.fetch_add(nr_bytes, Relaxed) + nr_bytes >= pass::SMALL_WINDOW;
+    let waits = counts_up(nr_bytes);
     let request = Request {
         flags: stat.st_ino,
         len: nr_bytes,
         total: waits.into(),
         ..Request::new(Op::Remember, stat.st_dev)
     };
+    let parcel = Parcel { source, ..Parcel::default() };
     if !waits {
-        channel::tell_only(&request, source);
+        channel::tell_only(&request, parcel);
         return true;
     }
-    NR_BYTES.store(0, Relaxed);
-    let asked = channel::ask(&request, Parcel { source, ..Parcel::default() });
+    let asked = channel::ask(&request, parcel);
     let is_found = asked.is_ok_and(|answer| answer.reply.result == 0);
     HAS_OTHER_PATHS.store(!is_found, Relaxed);
     channel::close_if_idle();
     is_found
+}
+
+/// Counts bytes that are reported. Returns true if the report is to wait for a reply.
+pub(crate) fn counts_up(nr_bytes: u64) -> bool {
+    let waits = NR_BYTES.fetch_add(nr_bytes, Relaxed) + nr_bytes >= pass::SMALL_WINDOW;
+    if waits {
+        NR_BYTES.store(0, Relaxed);
+    }
+    waits
 }
 
 /// Reads the path of an open file. Returns its length, or `None` for a file without a name.

@@ -14,11 +14,12 @@ use crate::arguments::{CALL_BYTES_MAX, is_null, load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
+use crate::table::{self, Entry};
 use crate::transfer::{Place, part};
-use crate::{alone, limits, next, serve};
+use crate::{alone, limits, new_files, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
-use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Description that took the last copy, without a change of its status flags since. Most copies end
@@ -324,7 +325,24 @@ pub(super) fn forget_flags() {
     TAKES_COPIES.store(0, Relaxed);
 }
 
+/// Returns the number of bytes from the position to the end of a short file of the kernel's. `None`
+/// for other files.
+fn count_short(fd: c_int) -> Option<u64> {
+    let is_kernels = matches!(table::entry(fd), Entry::Kernel | Entry::Passing | Entry::New);
+    let stat = process::stat(fd).ok().filter(|stat| is_kernels && is_regular(stat))?;
+    let len = u64::try_from(stat.st_size).ok().filter(|len| *len <= SHORT_FILE_BYTES)?;
+    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
+    Some(len.saturating_sub(position as u64))
+}
+
+/// Returns true if the server manages one of the files. A short copy to a new file is the
+/// kernel's.
 fn is_managed(one: c_int, other: c_int) -> bool {
+    if new_files::is_new(other)
+        && count_short(one).is_some_and(|nr_bytes| new_files::takes_bytes(other, nr_bytes, None))
+    {
+        return false;
+    }
     // Both calls are needed, so that both descriptors are in the table.
     let first = serve::managed(one).is_some();
     serve::managed(other).is_some() || first
@@ -437,7 +455,8 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         // SAFETY: the caller's arguments (S20).
         return unsafe { next::ioctl(fd, request, argument) };
     }
-    match of_managed(fd, request, argument) {
+    let is_new = new_files::is_new(fd);
+    match if is_new { Ok(None) } else { of_managed(fd, request, argument) } {
         Ok(Some(result)) => result,
         // SAFETY: the caller's arguments. An argument that was not given is not used (S20).
         Ok(None) => unsafe { next::ioctl(fd, request, argument) },
@@ -480,6 +499,9 @@ fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
 
 taken_over! {
     fn isatty(fd: c_int) -> c_int {
+        if new_files::is_new(fd) {
+            return None;
+        }
         serve::managed(fd)?;
         crate::errno::set(Errno(libc::ENOTTY));
         Some(0)

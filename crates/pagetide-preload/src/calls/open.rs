@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   not a regular file, in a system folder, or small and only read     the kernel's, no request
-//!   a file that the call creates  S, real, at the result's number; P, the stand-in
+//!   a file that the call creates  the kernel's until it is long (`new_files`), or:
+//!                                 S, real, at the result's number; P, the stand-in
 //!                                 Open [P, S] --> managed: P replaces S
 //!   an existing file              P at the result's number
 //!                                 Open [P] --> managed; or the kernel opens the file after all
@@ -22,7 +23,7 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, lent, next, own, passing, process, room, serve, small};
+use crate::{alone, arguments, lent, new_files, next, own, passing, process, room, serve, small};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -131,7 +132,10 @@ impl Call {
             match self.look() {
                 Ok(stat) if !is_regular(&stat) => break,
                 Ok(stat) if small::is_small(&stat, self.flags) => return self.open_small(&stat),
-                Ok(_) => return self.open_existing(),
+                Ok(stat) => {
+                    new_files::give_same(&stat);
+                    return self.open_existing();
+                }
                 Err(Errno(libc::ENOENT)) if self.has(libc::O_CREAT) => {
                     let new = Call { flags: self.flags | libc::O_EXCL, ..self };
                     let fd = new.create();
@@ -176,9 +180,16 @@ impl Call {
 
     /// Creates a file. No other process can have the file open.
     fn create(self) -> c_int {
+        if new_files::may_keep(self.flags) {
+            let fd = self.open_natively(self.flags);
+            if fd >= 0 {
+                new_files::keep(fd);
+            }
+            return fd;
+        }
         let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
         if fd >= 0 {
-            manage_new(fd, self.flags);
+            manage_new(fd, self.flags, 0);
         }
         fd
     }
@@ -201,8 +212,9 @@ fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     }
 }
 
-/// Manages a new file that is open at `fd` for reading and writing, for a call with `flags`.
-fn manage_new(fd: c_int, flags: c_int) {
+/// Manages a new file that is open at `fd` for reading and writing, for a call with `flags`. The
+/// open file gets this position.
+pub(crate) fn manage_new(fd: c_int, flags: c_int, position: i64) {
     let before = crate::errno::read();
     let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
     let managed = match stand_in {
@@ -212,6 +224,11 @@ fn manage_new(fd: c_int, flags: c_int) {
     match managed {
         Some(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
             table::set(fd, Entry::Managed(id));
+            if position > 0 {
+                let seek = Request { offset: position, ..Request::new(Op::Seek, id) };
+                // A server that is gone serves no write either.
+                let _ = serve::plain(seek);
+            }
         }
         // The kernel keeps the file, because the close of the descriptor would drop locks.
         Some(id) => {
@@ -221,6 +238,7 @@ fn manage_new(fd: c_int, flags: c_int) {
         }
         None => {
             restore_access(fd, flags);
+            let _ = process::move_to(fd, position, libc::SEEK_SET);
             table::set(fd, Entry::Kernel);
         }
     }
@@ -292,7 +310,12 @@ fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's template (S20).
     let fd = unsafe { next::mkostemps(template, suffix, flags) };
     if fd >= 0 && process::is_on() {
-        manage_new(fd, flags & !libc::O_ACCMODE | libc::O_RDWR);
+        let flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
+        if new_files::may_keep(flags) {
+            new_files::keep(fd);
+        } else {
+            manage_new(fd, flags, 0);
+        }
     }
     fd
 }

@@ -16,7 +16,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, own, process, room, serve};
+use crate::{channel, lent, maps, new_files, own, process, room, serve};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -80,6 +80,7 @@ impl Kept {
         let mut kept = Kept { memory: None, len: 0 };
         if process::is_on() {
             maps::prepare_exec();
+            new_files::give_all();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();
             // Without memory, the locks end with the exec.
@@ -416,6 +417,7 @@ unsafe extern "C" fn posix_spawn(
     given: Strings,
 ) -> c_int {
     prepare(libc::AT_FDCWD, path);
+    new_files::give_all();
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };
@@ -433,6 +435,7 @@ unsafe extern "C" fn posix_spawnp(
     given: Strings,
 ) -> c_int {
     prepare_name(name);
+    new_files::give_all();
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };

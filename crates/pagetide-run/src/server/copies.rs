@@ -31,7 +31,7 @@ use super::answer::{Outcome, done};
 use super::identity::{FileKey, leaves_room, lock, path_of};
 use super::small_files::SmallFiles;
 use crate::errno::Errno;
-use crate::wire::{Request, pass};
+use crate::wire::{Request, SHORT_FILE_BYTES, pass};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, read_resident, write_back};
 use pagetide_sys::lease::{self, LeaseKind, LeaseListener};
@@ -205,6 +205,12 @@ impl Copied {
         }
     }
 
+    /// Returns true if the file is short, and all its pages in the kernel's cache are the run's.
+    fn is_short(&self) -> bool {
+        let is_small = (1..=SHORT_FILE_BYTES).contains(&self.nr_bytes);
+        is_small && self.unseen == Unseen::None && self.before.is_empty()
+    }
+
     /// Returns true if the file has no name: its blocks are free once no process has it open.
     fn is_unlinked(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
@@ -276,7 +282,8 @@ impl Copies {
         let Some(known) = copied.as_mut() else { return false };
         let before = known.nr_bytes;
         known.limit(end);
-        if is_new && lock(&self.queue).is_half_full(self.most) {
+        let is_short = known.is_short() && self.small_files.nr_lent_bytes_max() > 0;
+        if is_new && !is_short && lock(&self.queue).is_half_full(self.most) {
             // The write-back has ended when the file is the oldest.
             let _ = write_back(&known.file, false);
         }
@@ -321,6 +328,11 @@ impl Copies {
     fn drop_file(&self, file: &CopySlot) -> bool {
         let mut copied = lock(file);
         let Some(known) = copied.as_mut() else { return false };
+        if known.is_short() && self.keep_by_name(known) {
+            lock(&self.queue).count(known, known.nr_bytes, 0);
+            *copied = None;
+            return false;
+        }
         let before = known.nr_bytes;
         let (has_opener, is_unlinked) =
             (known.has_opener(self.listener.get()), known.is_unlinked());
@@ -337,6 +349,22 @@ impl Copies {
             *copied = None;
         }
         is_left
+    }
+
+    /// Makes the small files remember a file by its name, so that its pages stay. Returns false if
+    /// the file has no name.
+    fn keep_by_name(&self, known: &Copied) -> bool {
+        let Ok(stat) = rustix::fs::fstat(&known.file) else { return false };
+        let Ok(path) = std::fs::read_link(path_of(&known.file)) else { return false };
+        if stat.st_nlink == 0 || self.small_files.nr_lent_bytes_max() == 0 {
+            return false;
+        }
+        if self.small_files.is_half_full() {
+            // The pages are clean when the file is the oldest.
+            let _ = write_back(&known.file, false);
+        }
+        self.small_files.insert((stat.st_dev, stat.st_ino), &path, known.nr_bytes);
+        true
     }
 
     /// Forgets a file before the server leases the file, and closes the descriptor. Returns
@@ -357,6 +385,22 @@ impl Copies {
     /// Notes a short file after the release of its write lease. No page was cached before.
     pub(super) fn note_closed(&self, file: &Arc<CopySlot>, real: Arc<File>) {
         self.note(file, move || Copied::open(&real, true), None);
+    }
+
+    /// Notes a new file that its writer has closed. `file` is a read-only descriptor.
+    fn note_written(&self, slot: &Arc<CopySlot>, file: OwnedFd) {
+        let open = || {
+            let file = Some(file).filter(leaves_room).filter(|file| !is_in_memory(file))?;
+            let before = Vec::new();
+            Some(Copied {
+                file: file.into(),
+                before,
+                nr_bytes: 0,
+                nr_idle: 0,
+                unseen: Unseen::None,
+            })
+        };
+        self.note(slot, open, None);
     }
 
     /// Watches a file that the kernel serves. `is_fresh` is as in [`Copied::open`].
@@ -502,6 +546,17 @@ impl Server {
         };
         let small_files = &self.small_files;
         (now + small_files.nr_bytes(), most + small_files.nr_bytes_max())
+    }
+
+    /// Counts the pages of a new file that its writer has closed. `files` holds a read-only
+    /// descriptor.
+    pub(super) fn written(&self, files: Vec<OwnedFd>) -> Outcome {
+        let file = files.into_iter().next().ok_or(Errno::BADF)?;
+        let (key, _) = FileKey::of(&file)?;
+        let copy = Arc::clone(&self.file(key).copy);
+        self.copies.note_written(&copy, file);
+        self.limit_small_files();
+        done(0)
     }
 
     /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.

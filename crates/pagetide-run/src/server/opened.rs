@@ -83,6 +83,7 @@ impl Opened {
         made: Option<OwnedFd>,
         write: bool,
     ) -> Result<Opened, Reason> {
+        let was_made = made.is_some();
         let real = match made {
             Some(real) => real,
             None => open(&path_of(stand_in), write)?,
@@ -93,10 +94,16 @@ impl Opened {
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
         lease(&real, kind)?;
-        Opened::with_lease(server, &real, kind).map_err(|_| {
+        let mut opened = Opened::with_lease(server, &real, kind).map_err(|_| {
             let _ = lease::release(real.as_fd());
             Reason::Excluded
-        })
+        })?;
+        if was_made {
+            // All bytes so far are the run's.
+            opened.is_fresh = true;
+            *opened.has_copies.get_mut() = opened.file.len() > 0;
+        }
+        Ok(opened)
     }
 
     fn with_lease(

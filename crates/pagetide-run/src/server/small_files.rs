@@ -72,8 +72,6 @@ struct List {
 /// The part of the frames that the page cache lends.
 struct Loan {
     step: u64,
-    /// Maximum in bytes.
-    most: u64,
     /// Number of accesses of the page cache, and the time at which this number was seen first.
     nr_accesses: u64,
     since: Instant,
@@ -95,6 +93,7 @@ pub(super) struct SmallFiles {
     nr_bytes_max: AtomicU64,
     loan: Mutex<Loan>,
     nr_lent_bytes: AtomicU64,
+    nr_lent_bytes_max: u64,
 }
 
 impl SmallFiles {
@@ -106,8 +105,9 @@ impl SmallFiles {
             list: Mutex::default(),
             nr_bytes: AtomicU64::new(0),
             nr_bytes_max: AtomicU64::new(0),
-            loan: Mutex::new(Loan { step, most, nr_accesses: 0, since: Instant::now() }),
+            loan: Mutex::new(Loan { step, nr_accesses: 0, since: Instant::now() }),
             nr_lent_bytes: AtomicU64::new(0),
+            nr_lent_bytes_max: most,
         }
     }
 
@@ -121,6 +121,10 @@ impl SmallFiles {
 
     pub(super) fn nr_lent_bytes(&self) -> u64 {
         self.nr_lent_bytes.load(Relaxed)
+    }
+
+    pub(super) fn nr_lent_bytes_max(&self) -> u64 {
+        self.nr_lent_bytes_max
     }
 
     /// Remembers a file with up to `nr_bytes` in the kernel's page cache.
@@ -160,6 +164,11 @@ impl SmallFiles {
         false
     }
 
+    /// Returns true if new files are to be written back at once.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.nr_bytes() > self.nr_lent_bytes_max() / 2
+    }
+
     fn has_many_files(&self) -> bool {
         lock(&self.list).order.len() > FILES_MAX
     }
@@ -168,7 +177,8 @@ impl SmallFiles {
     fn borrow_step(&self, cache: &PageCache) -> bool {
         let mut loan = lock(&self.loan);
         let lent = self.nr_lent_bytes();
-        let Some(frames) = cache.frame_use().filter(|_| lent + loan.step <= loan.most) else {
+        let Some(frames) = cache.frame_use().filter(|_| lent + loan.step <= self.nr_lent_bytes_max)
+        else {
             return false;
         };
         let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);

@@ -235,6 +235,10 @@ ops! {
     /// `flags`. With `total` 1, the server first drops pages of small files beyond its bound, and
     /// replies with 1 if the path does not lead to the file. Otherwise there is no reply.
     Remember,
+    /// Reports the close of a new file that the kernel has served, with a read-only descriptor.
+    /// With `total` 1, the server first drops pages of small files beyond its bound, and replies.
+    /// Otherwise there is no reply.
+    Written,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,

@@ -1,0 +1,246 @@
+//! New files are the kernel's while they are short.
+//!
+//! **Problem.** Most new files stay short. The server spends more time on the lease, the write and
+//! the close of such a file than the kernel spends on the whole file.
+//!
+//! **Idea.** A file that an open has created keeps its real descriptor. A write that makes the file
+//! longer than a short one gives the file to the server first, and so does every call that could
+//! share the descriptor: dup, fork, exec, a lock or a mapping. After the close, the server gets a
+//! read-only descriptor, and limits the file's pages in the kernel's page cache.
+//!
+//! ```text
+//!   create --> New --- close ------------------------> the server counts the pages
+//!               |----- long, shared, locked, mapped --> managed: a stand-in, as at the open
+//!               '----- meanwhile several threads -----> the kernel's, limited by `passing`
+//! ```
+//!
+//! A second thread could write to the real descriptor during the exchange. So only a process with
+//! one thread leaves a new file to the kernel, and gives a file to the server.
+//!
+//! **Ignored.** The bytes of files that are open when the process is killed: at most
+//! [`BYTES_MAX`]. Threads and children that the program makes without the C library.
+
+use crate::channel::{self, Parcel};
+use crate::pieces::Blocked;
+use crate::table::{self, Entry};
+use crate::{alone, errno, next, own, passing, process, room, serve, small};
+use libc::{c_int, c_void, iovec, off_t};
+use pagetide_run::wire::{Op, Request, SHORT_FILE_BYTES, pass};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+
+/// Maximum number of bytes that the open new files of a process have written.
+const BYTES_MAX: u64 = pass::WINDOW;
+
+/// Number of new files that are open.
+static NR_OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Bytes written to the new files that are open.
+static NR_BYTES: AtomicU64 = AtomicU64::new(0);
+static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+pub(crate) fn is_new(fd: c_int) -> bool {
+    table::entry(fd) == Entry::New
+}
+
+/// Returns true if the kernel may keep a file that an open with these flags creates.
+pub(crate) fn may_keep(flags: c_int) -> bool {
+    let is_written = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    let has_name = flags & libc::O_TMPFILE != libc::O_TMPFILE;
+    is_written && has_name && has_one_thread() && watch_forks()
+}
+
+/// Leaves a file that was just created to the kernel.
+pub(crate) fn keep(fd: c_int) {
+    let is_kept = table::can_manage(fd);
+    let before = table::set(fd, if is_kept { Entry::New } else { Entry::Kernel });
+    if is_kept && before != Entry::New {
+        NR_OPEN.fetch_add(1, Relaxed);
+    }
+}
+
+/// Returns true if the kernel is to write `parts` to a new file, at offset `at` or the position.
+/// Otherwise the file is not new, or is no longer new.
+#[inline]
+pub(crate) fn takes(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
+    is_new(fd) && takes_bytes(fd, parts.iter().map(|part| part.iov_len as u64).sum(), at)
+}
+
+/// Returns true as [`takes`], for `nr_bytes`.
+pub(crate) fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
+    let Some(slot) = table::moved(fd).filter(|_| is_new(fd)) else { return false };
+    let end = at.map_or(0, |at| at.max(0) as u64).saturating_add(nr_bytes);
+    let written = slot.load(Relaxed).saturating_add(nr_bytes);
+    let all = NR_BYTES.load(Relaxed).saturating_add(nr_bytes);
+    let is_many = || {
+        // Descriptors may have been closed unseen.
+        NR_BYTES.store(count_bytes(), Relaxed);
+        NR_BYTES.load(Relaxed).saturating_add(nr_bytes) > BYTES_MAX
+    };
+    if end.max(written) > SHORT_FILE_BYTES || all > BYTES_MAX && is_many() {
+        give(fd);
+        return false;
+    }
+    slot.store(written, Relaxed);
+    NR_BYTES.fetch_add(nr_bytes, Relaxed);
+    true
+}
+
+fn count_bytes() -> u64 {
+    let moved = |fd| table::moved(fd).map_or(0, |slot| slot.load(Relaxed));
+    table::numbers().filter(|fd| is_new(*fd)).map(moved).sum()
+}
+
+/// Returns true if the kernel is to change the length or the position of a new file to `offset`.
+pub(crate) fn takes_offset(fd: c_int, offset: off_t) -> bool {
+    is_new(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
+}
+
+/// Gives a new file to the server, if possible. Otherwise, the kernel keeps the file, and `passing`
+/// limits its pages.
+#[cold]
+pub(crate) fn give(fd: c_int) {
+    let before = errno::read();
+    {
+        // A handler must not use the descriptor during the exchange.
+        let _blocked = Blocked::begin();
+        if take(fd).is_some() {
+            if !is_sole_owner(fd) || manage(fd).is_none() {
+                table::set(fd, Entry::Kernel);
+            }
+            if table::entry(fd) == Entry::Kernel {
+                passing::begin_fresh(fd);
+            }
+        }
+    }
+    errno::set(before);
+}
+
+/// Gives all new files to the server, before a fork or an exec.
+pub(crate) fn give_all() {
+    if process::is_on() && NR_OPEN.load(Relaxed) > 0 {
+        table::numbers().filter(|fd| is_new(*fd)).for_each(give);
+    }
+}
+
+/// Gives a new file to the server before the program opens the same file again.
+pub(crate) fn give_same(stat: &libc::stat) {
+    if NR_OPEN.load(Relaxed) == 0 {
+        return;
+    }
+    let is_same = |fd: &c_int| {
+        process::stat(*fd).is_ok_and(|one| (one.st_dev, one.st_ino) == (stat.st_dev, stat.st_ino))
+    };
+    table::numbers().filter(|fd| is_new(*fd)).filter(is_same).for_each(give);
+}
+
+/// Reports a new file to the server, before the descriptor is closed.
+pub(crate) fn close(fd: c_int) {
+    if let Some(nr_bytes @ 1..) = take(fd)
+        && process::is_on()
+    {
+        let before = errno::read();
+        report(fd, nr_bytes);
+        errno::set(before);
+    }
+}
+
+/// Reports all new files before the process ends.
+pub(crate) fn close_all() {
+    if NR_OPEN.load(Relaxed) > 0 {
+        table::numbers().for_each(close);
+    }
+}
+
+/// Makes a new file the kernel's. Returns the number of bytes written, or `None` if the file is not
+/// new.
+fn take(fd: c_int) -> Option<u64> {
+    let nr_bytes = table::moved(fd)?.load(Relaxed);
+    if !table::replace(fd, Entry::New, Entry::Kernel) {
+        return None;
+    }
+    table::moved(fd)?.store(0, Relaxed);
+    let less = |now: u64| Some(now.saturating_sub(nr_bytes));
+    let _ = NR_BYTES.fetch_update(Relaxed, Relaxed, less);
+    let _ = NR_OPEN.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_sub(1)));
+    Some(nr_bytes)
+}
+
+/// Returns true if no other thread or process uses the descriptor's open file.
+fn is_sole_owner(fd: c_int) -> bool {
+    // A child that the C library has made itself inherits what stays open over an exec.
+    let is_closed = |flags: usize| flags & libc::FD_CLOEXEC as usize != 0;
+    let is_inherited = || !process::control(fd, libc::F_GETFD, 0).is_ok_and(is_closed);
+    has_one_thread() && (!is_inherited() || alone::never_had_child())
+}
+
+/// Makes the server manage the file. The position stays.
+fn manage(fd: c_int) -> Option<()> {
+    let flags = process::control(fd, libc::F_GETFL, 0).ok()? as c_int;
+    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
+    let kept = process::control(fd, libc::F_GETFD, 0).ok()? as c_int;
+    let close = if kept & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+    if flags & libc::O_ACCMODE != libc::O_RDWR {
+        // The server reads the file as well.
+        let both = flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW) | libc::O_RDWR | libc::O_CLOEXEC;
+        let real = room::open(libc::AT_FDCWD, process::path_of(fd).as_ptr().cast(), both).ok()?;
+        serve::put_over(fd, real);
+        own::close(real);
+    }
+    crate::calls::open::manage_new(fd, flags | close, position);
+    Some(())
+}
+
+fn report(fd: c_int, nr_bytes: u64) {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let Ok(file) = room::open(libc::AT_FDCWD, process::path_of(fd).as_ptr().cast(), flags) else {
+        // The file's mode forbids reads. This descriptor still drops the pages.
+        let arguments = [fd as usize, 0, 0, 7, 0, 0];
+        // SAFETY: numbers only (S20).
+        let _ = unsafe { next::system(libc::SYS_sync_file_range, arguments) };
+        // SAFETY: all arguments are numbers (S20).
+        unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+        return;
+    };
+    let waits = small::counts_up(nr_bytes);
+    let request = Request { total: waits.into(), ..Request::new(Op::Written, 0) };
+    let parcel = Parcel { files: &[file], ..Parcel::default() };
+    if waits {
+        // Without an answer, the pages stay.
+        let _ = channel::ask(&request, parcel);
+    } else {
+        channel::tell_only(&request, parcel);
+    }
+    own::close(file);
+    channel::close_if_idle();
+}
+
+/// Returns true if the C library knows that this process has one thread.
+fn has_one_thread() -> bool {
+    static FLAG: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut flag = FLAG.load(Acquire);
+    if flag.is_null() {
+        // SAFETY: a string (S21).
+        flag = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+        if flag.is_null() {
+            return false;
+        }
+        FLAG.store(flag, Release);
+    }
+    // SAFETY: a `char` of the C library, which only the first thread changes (S21).
+    unsafe { flag.cast::<u8>().read_volatile() != 0 }
+}
+
+/// Makes each fork give the new files to the server first. A child would share their descriptors.
+fn watch_forks() -> bool {
+    if WATCHES_FORKS.swap(true, AcqRel) {
+        return true;
+    }
+    extern "C" fn before_fork() {
+        give_all();
+    }
+    // SAFETY: a function of this library, which is never unloaded (S36).
+    let is_watched = unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 };
+    WATCHES_FORKS.store(is_watched, Release);
+    is_watched
+}
