@@ -49,6 +49,7 @@ mod scratch;
 mod self_read;
 mod serve;
 mod small;
+mod small_reports;
 mod table;
 mod transfer;
 mod tray;

@@ -5,11 +5,11 @@
 //!
 //! **Idea.** A file that an open has created keeps its real descriptor. A write that makes the file
 //! longer than a short one gives the file to the server first, and so does every call that could
-//! share the descriptor: dup, fork, exec, a lock or a mapping. After the close, the server gets a
-//! read-only descriptor, and limits the file's pages in the kernel's page cache.
+//! share the descriptor: dup, fork, exec, a lock or a mapping. After the close, the
+//! library reports the file like a small file that is read (`small_reports`).
 //!
 //! ```text
-//!   create --> New --- close ------------------------> the server counts the pages
+//!   create --> New --- close ------------------------> reported
 //!               |----- long, shared, locked, mapped --> managed: a stand-in, as at the open
 //!               '----- meanwhile several threads -----> the kernel's, limited by `passing`
 //! ```
@@ -20,12 +20,11 @@
 //! **Ignored.** The bytes of files that are open when the process is killed: at most
 //! [`BYTES_MAX`]. Threads and children that the program makes without the C library.
 
-use crate::channel::{self, Parcel};
 use crate::pieces::Blocked;
 use crate::table::{self, Entry};
-use crate::{alone, errno, next, own, passing, process, room, serve, small};
+use crate::{alone, errno, next, own, passing, process, room, serve, small_reports};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_run::wire::{Op, Request, SHORT_FILE_BYTES, pass};
+use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 
@@ -192,27 +191,17 @@ fn manage(fd: c_int) -> Option<()> {
 }
 
 fn report(fd: c_int, nr_bytes: u64) {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    let Ok(file) = room::open(libc::AT_FDCWD, process::path_of(fd).as_ptr().cast(), flags) else {
-        // The file's mode forbids reads. This descriptor still drops the pages.
-        let arguments = [fd as usize, 0, 0, 7, 0, 0];
-        // SAFETY: numbers only (S20).
-        let _ = unsafe { next::system(libc::SYS_sync_file_range, arguments) };
-        // SAFETY: all arguments are numbers (S20).
-        unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let Ok(stat) = process::stat(fd) else { return };
+    if stat.st_nlink == 0 || small_reports::add(fd, &stat, nr_bytes, true) {
         return;
-    };
-    let waits = small::counts_up(nr_bytes);
-    let request = Request { total: waits.into(), ..Request::new(Op::Written, 0) };
-    let parcel = Parcel { files: &[file], ..Parcel::default() };
-    if waits {
-        // Without an answer, the pages stay.
-        let _ = channel::ask(&request, parcel);
-    } else {
-        channel::tell_only(&request, parcel);
     }
-    own::close(file);
-    channel::close_if_idle();
+    // The server cannot follow the path. This descriptor still drops the pages.
+    let flags = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let arguments = [fd as usize, 0, 0, flags as usize, 0, 0];
+    // SAFETY: numbers only (S20).
+    let _ = unsafe { next::system(libc::SYS_sync_file_range, arguments) };
+    // SAFETY: all arguments are numbers (S20).
+    unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
 /// Returns true if the C library knows that this process has one thread.

@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, new_files, next, passing, process, room, self_read};
+use crate::{lent, new_files, next, passing, process, room, self_read, small_reports};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
@@ -283,6 +283,7 @@ pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::is_on() {
         table::numbers().for_each(passing::close);
         new_files::close_all();
+        small_reports::flush();
     }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {

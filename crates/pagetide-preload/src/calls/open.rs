@@ -23,7 +23,10 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, lent, new_files, next, own, passing, process, room, serve, small};
+use crate::{
+    alone, arguments, lent, new_files, next, own, passing, process, room, serve, small,
+    small_reports,
+};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -128,6 +131,13 @@ impl Call {
         if self.has(libc::O_TMPFILE) || self.has(libc::O_CREAT | libc::O_EXCL) {
             return self.create();
         }
+        if self.has(libc::O_CREAT) && new_files::may_keep(self.flags) {
+            // Most such files are new. If there is a file, a look is due.
+            let fd = Call { flags: self.flags | libc::O_EXCL, ..self }.create();
+            if fd >= 0 {
+                return fd;
+            }
+        }
         for _ in 0..NR_TRIES {
             match self.look() {
                 Ok(stat) if !is_regular(&stat) => break,
@@ -198,6 +208,8 @@ impl Call {
 /// Asks the server to manage the first of `files`, a stand-in. `None` leaves the file to the
 /// kernel.
 fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
+    // The server drops the pages of small files that it is to manage.
+    small_reports::flush();
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
     let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
     match (reply.status, u64::try_from(reply.result)) {

@@ -16,7 +16,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, new_files, own, process, room, serve};
+use crate::{channel, lent, maps, new_files, own, process, room, serve, small_reports};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -81,6 +81,7 @@ impl Kept {
         if process::is_on() {
             maps::prepare_exec();
             new_files::give_all();
+            small_reports::flush();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();
             // Without memory, the locks end with the exec.

@@ -387,22 +387,6 @@ impl Copies {
         self.note(file, move || Copied::open(&real, true), None);
     }
 
-    /// Notes a new file that its writer has closed. `file` is a read-only descriptor.
-    fn note_written(&self, slot: &Arc<CopySlot>, file: OwnedFd) {
-        let open = || {
-            let file = Some(file).filter(leaves_room).filter(|file| !is_in_memory(file))?;
-            let before = Vec::new();
-            Some(Copied {
-                file: file.into(),
-                before,
-                nr_bytes: 0,
-                nr_idle: 0,
-                unseen: Unseen::None,
-            })
-        };
-        self.note(slot, open, None);
-    }
-
     /// Watches a file that the kernel serves. `is_fresh` is as in [`Copied::open`].
     pub(super) fn watch(
         &self,
@@ -546,17 +530,6 @@ impl Server {
         };
         let small_files = &self.small_files;
         (now + small_files.nr_bytes(), most + small_files.nr_bytes_max())
-    }
-
-    /// Counts the pages of a new file that its writer has closed. `files` holds a read-only
-    /// descriptor.
-    pub(super) fn written(&self, files: Vec<OwnedFd>) -> Outcome {
-        let file = files.into_iter().next().ok_or(Errno::BADF)?;
-        let (key, _) = FileKey::of(&file)?;
-        let copy = Arc::clone(&self.file(key).copy);
-        self.copies.note_written(&copy, file);
-        self.limit_small_files();
-        done(0)
     }
 
     /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.

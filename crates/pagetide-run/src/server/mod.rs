@@ -210,7 +210,6 @@ impl Server {
             Op::StandIn => self.stand_in(request.id),
             Op::Pass => self.pass(request, files),
             Op::Remember => self.remember(request, source),
-            Op::Written => self.written(files),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)

@@ -22,22 +22,24 @@
 //! the drop would break the lease: [`SmallFiles::remove`] comes first. The list's lock is the last
 //! lock: a drop, which holds it, only tries to lock a file's state.
 //!
-//! **Ignored.** Files that are renamed after they are remembered keep their pages.
+//! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
 
 use super::Server;
 use super::answer::{Outcome, done};
 use super::identity::{FileKey, lock, path_of};
 use super::served_file::Hands;
 use crate::errno::Errno;
-use crate::wire::Request;
+use crate::wire::{Request, decode_small_files};
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -150,18 +152,54 @@ impl SmallFiles {
         removed.is_some()
     }
 
-    /// Forgets the oldest file after `drop_pages`, which must not wait for a lock. Returns false if
-    /// there is none.
-    fn drop_oldest(&self, drop_pages: impl FnOnce(Numbers, &Path)) -> bool {
+    /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
+    /// for a lock. Returns false if there is no file.
+    fn drop_oldest(&self, open: impl Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>) -> bool {
         let mut list = lock(&self.list);
         while let Some(numbers) = list.order.pop_front() {
-            if let Some(named) = list.files.remove(&numbers) {
-                drop_pages(numbers, &named.path);
-                self.nr_bytes.fetch_sub(named.nr_bytes, Relaxed);
-                return true;
+            let Some(named) = list.files.get(&numbers) else { continue };
+            let mut opened = open(numbers, &named.path);
+            if matches!(opened, Err(Errno::NOENT)) {
+                self.follow_renames(&mut list, numbers);
+                opened = match list.files.get(&numbers) {
+                    Some(named) => open(numbers, &named.path),
+                    None => return true,
+                };
             }
+            // A managed file's pages are dropped by the owner of the lease.
+            if let Ok(Some(file)) = opened {
+                drop_pages(&file);
+            }
+            self.forget(&mut list, numbers);
+            return true;
         }
         false
+    }
+
+    /// Looks for the files of one folder by their inode numbers, after one of them has another
+    /// name. Forgets the files that are not in the folder.
+    fn follow_renames(&self, list: &mut List, renamed: Numbers) {
+        let Some(folder) = list.files.get(&renamed).and_then(|named| named.path.parent()) else {
+            return self.forget(list, renamed);
+        };
+        let folder = folder.to_owned();
+        let is_here = |named: &Named| named.path.parent() == Some(&folder);
+        let here = list.files.iter().filter(|(_, named)| is_here(named));
+        let mut lost: HashMap<u64, Numbers> =
+            here.map(|(numbers, _)| (numbers.1, *numbers)).collect();
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let found = lost.remove(&entry.ino());
+            if let Some(named) = found.and_then(|numbers| list.files.get_mut(&numbers)) {
+                named.path = entry.path();
+            }
+        }
+        lost.into_values().for_each(|numbers| self.forget(list, numbers));
+    }
+
+    fn forget(&self, list: &mut List, numbers: Numbers) {
+        if let Some(named) = list.files.remove(&numbers) {
+            self.nr_bytes.fetch_sub(named.nr_bytes, Relaxed);
+        }
     }
 
     /// Returns true if new files are to be written back at once.
@@ -223,16 +261,26 @@ fn low_mark(frames: &FrameUse) -> u64 {
 }
 
 impl Server {
-    /// Remembers a small file that a process reads. Replies with 1 if the server does not find the
-    /// file by its path.
-    pub(super) fn remember(&self, request: &Request, path: &[u8]) -> Outcome {
-        let path = Path::new(std::ffi::OsStr::from_bytes(path));
-        let numbers = (request.id, request.flags);
-        let is_found = request.total == 0 || open_name(path, numbers).is_some();
-        if is_found {
-            self.small_files.insert(numbers, path, request.len);
-            self.limit_small_files();
+    /// Remembers small files that a process has reported. Replies with 1 if the server does not find
+    /// the last file by its path.
+    pub(super) fn remember(&self, request: &Request, records: &[u8]) -> Outcome {
+        let mut is_found = true;
+        let mut files = decode_small_files(records).peekable();
+        while let Some((file, path)) = files.next() {
+            let path = Path::new(OsStr::from_bytes(path));
+            let numbers = (file.device, file.inode);
+            let is_checked = request.total == 1 && files.peek().is_none();
+            is_found = !is_checked || open_name(path, numbers).is_some();
+            if is_found {
+                self.small_files.insert(numbers, path, file.nr_bytes);
+            }
+            if is_found && file.is_written && self.small_files.is_half_full() {
+                // The pages are clean when the file is the oldest.
+                let opened = self.open_small_file(numbers, path).ok().flatten();
+                let _ = opened.map(|file| write_back(file, false));
+            }
         }
+        self.limit_small_files();
         done(u64::from(!is_found))
     }
 
@@ -277,13 +325,15 @@ impl Server {
     }
 
     fn drop_oldest_small_file(&self) -> bool {
-        self.small_files.drop_oldest(|numbers, path| {
-            // A file that cannot be opened keeps its pages, like a renamed file.
-            let _ = self.drop_small_file(numbers, path);
-        })
+        let open = |numbers, path: &Path| self.open_small_file(numbers, path);
+        self.small_files.drop_oldest(open)
     }
 
-    fn drop_small_file(&self, numbers: Numbers, path: &Path) -> Result<(), Errno> {
+    /// Opens a small file. Returns `None` if the server manages the file.
+    ///
+    /// # Errors
+    /// Fails with the error of the open, and with `EAGAIN` while another thread uses the file.
+    fn open_small_file(&self, numbers: Numbers, path: &Path) -> Result<Option<OwnedFd>, Errno> {
         let name = open_name(path, numbers).ok_or(Errno::NOENT)?;
         let known = lock(&self.files).get(&FileKey::of(&name)?.0).cloned();
         // The owner of the lease drops the pages of a managed file.
@@ -292,12 +342,10 @@ impl Server {
             None => None,
         };
         if state.is_some_and(|state| matches!(*state, Hands::Ours(_))) {
-            return Ok(());
+            return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let file: OwnedFd = rustix::fs::open(path_of(&name), flags, Mode::empty())?;
-        drop_pages(&file);
-        Ok(())
+        rustix::fs::open(path_of(&name), flags, Mode::empty()).map(Some)
     }
 }
 

@@ -244,10 +244,6 @@ impl<'a> Connection<'a> {
                 let _ = self.server.remember(request, source);
                 Ok(())
             }
-            Op::Written if request.total == 0 => {
-                let _ = self.server.written(files);
-                Ok(())
-            }
             Op::Share => send_shared(&self.link.socket, self.server),
             Op::Tray => {
                 self.tray = None;

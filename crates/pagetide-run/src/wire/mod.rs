@@ -230,15 +230,11 @@ ops! {
     /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
     /// beyond a few. Replies with 1 if the server cannot.
     Pass,
-    /// Reports that the program brings up to `len` bytes of a small file into the kernel's page
-    /// cache, with the file's path in the payload, device number in `id` and inode number in
-    /// `flags`. With `total` 1, the server first drops pages of small files beyond its bound, and
-    /// replies with 1 if the path does not lead to the file. Otherwise there is no reply.
-    Remember,
-    /// Reports the close of a new file that the kernel has served, with a read-only descriptor.
-    /// With `total` 1, the server first drops pages of small files beyond its bound, and replies.
+    /// Reports small files that the program has brought into the kernel's page cache. The payload
+    /// is a [`SmallFile`] for each. With `total` 1, the server first drops pages of small files
+    /// beyond its bound, and replies with 1 if it does not find the last file by its path.
     /// Otherwise there is no reply.
-    Written,
+    Remember,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
