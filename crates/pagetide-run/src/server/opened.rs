@@ -99,11 +99,15 @@ impl Opened {
             Reason::Excluded
         })?;
         if was_made {
-            // All bytes so far are the run's.
-            opened.is_fresh = true;
-            *opened.has_copies.get_mut() = opened.file.len() > 0;
+            opened.has_pages_of_the_run();
         }
         Ok(opened)
+    }
+
+    /// Records that all pages in the kernel's page cache are the run's.
+    pub(super) fn has_pages_of_the_run(&mut self) {
+        self.is_fresh = true;
+        *self.has_copies.get_mut() = self.file.len() > 0;
     }
 
     fn with_lease(

@@ -238,15 +238,15 @@ impl SmallFiles {
         self.nr_lent_bytes() > 0 && nr_free <= low_mark(&frames) && !loan.is_idle(&frames)
     }
 
-    /// Returns `nr_bytes` of the loan. The caller has dropped the files.
-    fn give_back(&self, cache: &PageCache, nr_bytes: u64) {
+    /// Returns up to `nr_bytes` of the loan. `drop_files` keeps the files within the rest first.
+    fn give_back(&self, cache: &PageCache, nr_bytes: u64, drop_files: impl FnOnce()) {
         let _loan = lock(&self.loan);
         let nr_bytes = nr_bytes.min(self.nr_lent_bytes());
-        if nr_bytes > 0
-            && let Some(frames) = cache.frame_use()
-            && cache.resize(Bytes(frames.nr_bytes + nr_bytes)).is_ok()
-        {
-            self.nr_lent_bytes.fetch_sub(nr_bytes, Relaxed);
+        self.nr_lent_bytes.fetch_sub(nr_bytes, Relaxed);
+        drop_files();
+        if let Some(frames) = cache.frame_use().filter(|_| nr_bytes > 0) {
+            // A cache that cannot grow stays below the limit.
+            let _ = cache.resize(Bytes(frames.nr_bytes + nr_bytes));
         }
     }
 
@@ -306,22 +306,25 @@ impl Server {
         }
     }
 
-    /// Returns a step of the loan if the page cache needs frames. Returns true if a loan is left.
+    /// Limits the small files, and returns a step of the loan if the page cache needs frames.
+    /// Returns true if a loan is left.
     pub(super) fn tick_small_files(&self) -> bool {
         let files = &self.small_files;
+        self.limit_small_files();
         if files.is_needed(&self.cache) {
-            let step = files.step();
-            while self.nr_kernel_bytes() + step > self.kernel_bytes_max()
-                && self.drop_oldest_small_file()
-            {}
-            files.give_back(&self.cache, step);
+            let drop_files = || {
+                while self.nr_kernel_bytes() > self.kernel_bytes_max()
+                    && self.drop_oldest_small_file()
+                {}
+            };
+            files.give_back(&self.cache, files.step(), drop_files);
         }
         files.nr_lent_bytes() > 0
     }
 
-    /// Returns the whole loan at the end of the run.
+    /// Returns the whole loan at the end of the run. The files keep their pages.
     pub(super) fn return_loan(&self) {
-        self.small_files.give_back(&self.cache, u64::MAX);
+        self.small_files.give_back(&self.cache, u64::MAX, || {});
     }
 
     fn drop_oldest_small_file(&self) -> bool {
@@ -358,7 +361,7 @@ fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
 }
 
 /// Drops a file's pages. Writes dirty pages back before.
-pub(super) fn drop_pages(file: impl AsFd + Copy) {
+fn drop_pages(file: impl AsFd + Copy) {
     let drop = || fadvise(file, 0, None, Advice::DontNeed);
     let _ = drop();
     if read_kernel_cache(file, 0, 0).is_ok_and(|left| left.nr_cached > 0) {

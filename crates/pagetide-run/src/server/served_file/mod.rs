@@ -42,7 +42,6 @@ use super::copies::CopySlot;
 use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
 use super::position::Position;
-use super::small_files::drop_pages;
 use super::turn::Turn;
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::Reason;
@@ -179,8 +178,7 @@ impl ServedFile {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
                 if is_small {
-                    opened.is_fresh |= write;
-                    drop_pages(&*opened.real);
+                    opened.has_pages_of_the_run();
                 }
                 Ok(opened)
             }
