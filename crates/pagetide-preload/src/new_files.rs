@@ -20,6 +20,7 @@
 //! **Ignored.** The bytes of files that are open when the process is killed: at most
 //! [`BYTES_MAX`]. Threads and children that the program makes without the C library.
 
+use crate::errno::Errno;
 use crate::pieces::Blocked;
 use crate::table::{self, Entry};
 use crate::{alone, errno, next, own, passing, process, room, serve, small_reports};
@@ -61,8 +62,48 @@ pub(crate) fn keep(fd: c_int) {
 /// Returns true if the kernel is to write `parts` to a new file, at offset `at` or the position.
 /// Otherwise the file is not new, or is no longer new.
 #[inline]
-pub(crate) fn takes(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
+fn takes(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
     is_new(fd) && takes_bytes(fd, parts.iter().map(|part| part.iov_len as u64).sum(), at)
+}
+
+/// Writes `parts` to a new file, at offset `at` or the position. Returns `None` if the file is not
+/// new, or no longer new, or if the caller is to call the kernel.
+///
+/// On a full disk, the server gets the file, because the server may keep blocks of removed files.
+#[inline]
+pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Result<usize, Errno>> {
+    if !takes(fd, parts, at) {
+        return None;
+    }
+    let (number, at) = match at {
+        Some(at) => (libc::SYS_pwritev, at as usize),
+        None => (libc::SYS_writev, 0),
+    };
+    let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), at, 0, 0];
+    // SAFETY: the caller's parts (S20).
+    match unsafe { next::system(number, arguments) } {
+        // The C library's function repeats the call after a fault.
+        Err(Errno(libc::EFAULT)) => None,
+        Err(errno) if is_full(errno) => {
+            give(fd);
+            None
+        }
+        result => Some(result),
+    }
+}
+
+/// Returns true after a call that failed because the disk is full, if the server manages the new
+/// file now.
+pub(crate) fn is_given_on_full_disk(fd: c_int) -> bool {
+    let is_given = is_new(fd) && is_full(errno::read());
+    if is_given {
+        give(fd);
+    }
+    is_given && matches!(table::entry(fd), Entry::Managed(_))
+}
+
+fn is_full(errno: Errno) -> bool {
+    matches!(errno.0, libc::ENOSPC | libc::EDQUOT)
 }
 
 /// Returns true as [`takes`], for `nr_bytes`.

@@ -157,7 +157,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         command: args.command.clone(),
         library: library::find().map_err(Failure::Refused)?,
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
-        memory: args.memory.most(),
         is_quiet: args.quiet,
         mappings: args.mmap.mappings(),
     };

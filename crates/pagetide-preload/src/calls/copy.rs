@@ -352,7 +352,10 @@ fn is_managed(one: c_int, other: c_int) -> bool {
 unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     if !is_managed(from, out) {
         // SAFETY: the caller's arguments (S20).
-        return unsafe { next::sendfile64(out, from, at, len) };
+        let sent = unsafe { next::sendfile64(out, from, at, len) };
+        if sent >= 0 || !new_files::is_given_on_full_disk(out) {
+            return sent;
+        }
     }
     // SAFETY: the caller's offset (S20).
     let mut source = match unsafe { End::new(from, at) } {
@@ -381,7 +384,10 @@ unsafe extern "C" fn copy_file_range(
 ) -> ssize_t {
     if !is_managed(from, to) {
         // SAFETY: the caller's arguments (S20).
-        return unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
+        let copied = unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
+        if copied >= 0 || !new_files::is_given_on_full_disk(to) {
+            return copied;
+        }
     }
     // SAFETY: the caller's offsets (S20).
     let ends = unsafe { ends((from, from_at), (to, to_at)) };

@@ -37,8 +37,11 @@ pub(super) fn write_managed(
     place: Place,
     more: u64,
 ) -> Option<ssize_t> {
-    if new_files::takes(fd, parts, place.offset()) {
-        return None;
+    if new_files::is_new(fd) {
+        let written = new_files::write(fd, parts, place.offset());
+        if written.is_some() || new_files::is_new(fd) {
+            return written.map(|result| or_minus_one(result.map(|nr| nr as ssize_t)));
+        }
     }
     let Some(id) = serve::managed(fd) else {
         passing::note(fd, parts, place.offset(), true);

@@ -124,6 +124,8 @@ pub(super) struct Copied {
     /// Ranges with pages from before the run's first access, in bytes.
     before: Vec<Range<u64>>,
     nr_bytes: u64,
+    /// Length of the file in bytes.
+    len: u64,
     nr_idle: u32,
     /// The use of the file that the library does not see.
     unseen: Unseen,
@@ -152,14 +154,15 @@ impl Copied {
             true => Vec::new(),
             false => read_resident(&file, rustix::fs::fstat(&file).ok()?.st_size as u64).ok()?,
         };
-        let (file, nr_bytes) = (file.into(), 0);
-        Some(Copied { file, before, nr_bytes, nr_idle: 0, unseen: Unseen::None })
+        let (file, nr_bytes, len) = (file.into(), 0, 0);
+        Some(Copied { file, before, nr_bytes, len, nr_idle: 0, unseen: Unseen::None })
     }
 
     /// Counts the run's bytes in the kernel's cache. Returns true if the number has changed.
     fn count(&mut self) -> bool {
         // A truncation has dropped the pages beyond the end.
         let len = rustix::fs::fstat(&self.file).map_or(i64::MAX, |stat| stat.st_size) as u64;
+        self.len = len;
         self.before.retain(|range| range.start < len);
         if let Some(last) = self.before.last_mut() {
             last.end = last.end.min(len.next_multiple_of(PAGE_BYTES as u64));
@@ -207,7 +210,7 @@ impl Copied {
 
     /// Returns true if the file is short, and all its pages in the kernel's cache are the run's.
     fn is_short(&self) -> bool {
-        let is_small = (1..=SHORT_FILE_BYTES).contains(&self.nr_bytes);
+        let is_small = self.len <= SHORT_FILE_BYTES && self.nr_bytes > 0;
         is_small && self.unseen == Unseen::None && self.before.is_empty()
     }
 

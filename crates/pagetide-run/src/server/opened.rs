@@ -107,7 +107,7 @@ impl Opened {
     /// Records that all pages in the kernel's page cache are the run's.
     pub(super) fn has_pages_of_the_run(&mut self) {
         self.is_fresh = true;
-        *self.has_copies.get_mut() = self.file.len() > 0;
+        *self.has_copies.get_mut() = !self.file.is_empty();
     }
 
     fn with_lease(

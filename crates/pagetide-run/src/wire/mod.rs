@@ -31,8 +31,8 @@ pub use notices::*;
 
 /// Protocol version, equal at both ends.
 pub const VERSION: u32 = 18;
-/// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
-/// [`variable`] flags, an abstract socket's name, and the limit in bytes.
+/// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
+/// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// Maximum payload of a packet, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
