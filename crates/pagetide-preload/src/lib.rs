@@ -68,6 +68,7 @@ static FINI: extern "C" fn() = fini;
 extern "C" fn init() {
     if process::is_on() {
         channel::run_before_close(self_read::finish);
+        new_files::prepare();
         inherited::look();
         calls::spawn::take_over_kept();
         calls::spawn::take_over_limit();

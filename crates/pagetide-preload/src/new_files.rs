@@ -5,7 +5,7 @@
 //!
 //! **Idea.** A file that an open has created keeps its real descriptor. A write that makes the file
 //! longer than a short one gives the file to the server first, and so does every call that could
-//! share the descriptor: dup, fork, exec, a lock or a mapping. After the close, the
+//! share the descriptor: dup, fork, exec, another thread, a lock or a mapping. After the close, the
 //! library reports the file like a small file that is read (`small_reports`).
 //!
 //! ```text
@@ -26,8 +26,8 @@ use crate::table::{self, Entry};
 use crate::{alone, errno, next, own, passing, process, room, serve, small_reports};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 /// Maximum number of bytes that the open new files of a process have written.
 const BYTES_MAX: u64 = pass::WINDOW;
@@ -36,7 +36,8 @@ const BYTES_MAX: u64 = pass::WINDOW;
 static NR_OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Bytes written to the new files that are open.
 static NR_BYTES: AtomicU64 = AtomicU64::new(0);
-static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
+/// A variable of the C library that is not 0 while the process has one thread. Null if unknown.
+static SINGLE_THREADED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 #[inline]
 pub(crate) fn is_new(fd: c_int) -> bool {
@@ -47,7 +48,7 @@ pub(crate) fn is_new(fd: c_int) -> bool {
 pub(crate) fn may_keep(flags: c_int) -> bool {
     let is_written = flags & libc::O_ACCMODE != libc::O_RDONLY;
     let has_name = flags & libc::O_TMPFILE != libc::O_TMPFILE;
-    is_written && has_name && has_one_thread() && watch_forks()
+    is_written && has_name && has_one_thread()
 }
 
 /// Leaves a file that was just created to the kernel.
@@ -156,7 +157,7 @@ pub(crate) fn give(fd: c_int) {
     errno::set(before);
 }
 
-/// Gives all new files to the server, before a fork or an exec.
+/// Gives all new files to the server, before a fork, an exec or another thread.
 pub(crate) fn give_all() {
     if process::is_on() && NR_OPEN.load(Relaxed) > 0 {
         table::numbers().filter(|fd| is_new(*fd)).for_each(give);
@@ -247,30 +248,21 @@ fn report(fd: c_int, nr_bytes: u64) {
 
 /// Returns true if the C library knows that this process has one thread.
 fn has_one_thread() -> bool {
-    static FLAG: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    let mut flag = FLAG.load(Acquire);
-    if flag.is_null() {
-        // SAFETY: a string (S21).
-        flag = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-        if flag.is_null() {
-            return false;
-        }
-        FLAG.store(flag, Release);
-    }
+    let flag = SINGLE_THREADED.load(Acquire);
     // SAFETY: a `char` of the C library, which only the first thread changes (S21).
-    unsafe { flag.cast::<u8>().read_volatile() != 0 }
+    !flag.is_null() && unsafe { flag.cast::<u8>().read_volatile() != 0 }
 }
 
-/// Makes each fork give the new files to the server first. A child would share their descriptors.
-fn watch_forks() -> bool {
-    if WATCHES_FORKS.swap(true, AcqRel) {
-        return true;
-    }
+/// Prepares this file before the program runs, because open may be called by a signal handler. Each
+/// fork gives the new files to the server first, because a child would share their descriptors.
+pub(crate) fn prepare() {
     extern "C" fn before_fork() {
         give_all();
     }
-    // SAFETY: a function of this library, which is never unloaded (S36).
-    let is_watched = unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 };
-    WATCHES_FORKS.store(is_watched, Release);
-    is_watched
+    // SAFETY: a string (S21).
+    let flag = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    // SAFETY: a function of this library, which is never unloaded (S20).
+    if unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 } {
+        SINGLE_THREADED.store(flag, Release);
+    }
 }

@@ -141,6 +141,21 @@ for size in 1000, 100_000, 1_000_000:
         os.close(source)
         end(name, fd, SHORT + expected)
 
+# A fork beside a served mapping.
+with open('large', 'wb', buffering=0) as file:
+    file.write(LONG)
+with open('large', 'rb') as file:
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+assert mapped[1000:1010] == LONG[1000:1010]
+name, fd = create()
+child = os.fork()
+if child == 0:
+    os._exit(os.write(fd, mapped[:]) != len(LONG))
+assert os.waitpid(child, 0)[1] == 0
+os.write(fd, mapped[:])
+end(name, fd, SHORT + LONG + LONG)
+mapped.close()
+
 # A second thread may use the descriptor.
 name, fd = create()
 other = threading.Thread(target=lambda: os.write(fd, LONG))

@@ -5,6 +5,7 @@
 //!             is reported, and the files that it would inherit become the kernel's
 //!   vfork     is fork, because a child of vfork would change this process's table
 //!   _exit     says goodbye to the server first, as exit does
+//!   thread    gets no new file that is still the kernel's (`new_files`)
 //!   adddup2   hands over a file that the C library will duplicate between fork and exec
 //! ```
 //!
@@ -455,6 +456,18 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     }
     // SAFETY: the caller's actions (S20).
     unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, target) }
+}
+
+taken_over! {
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        begin: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int {
+        new_files::give_all();
+        None
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -362,7 +362,7 @@ impl Copies {
         if stat.st_nlink == 0 || self.small_files.nr_lent_bytes_max() == 0 {
             return false;
         }
-        if self.small_files.is_half_full() {
+        if self.small_files.is_nearly_full() {
             // The pages are clean when the file is the oldest.
             let _ = write_back(&known.file, false);
         }

@@ -109,7 +109,7 @@ impl Server {
             None => None,
         };
         let limit = cache.stats().memory_bytes;
-        let small_files = Arc::new(SmallFiles::new(limit));
+        let small_files = Arc::new(SmallFiles::new(&cache));
         let copies = Arc::new(Copies::new(limit, Arc::clone(&small_files)));
         Ok(Server {
             cache,

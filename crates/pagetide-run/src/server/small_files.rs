@@ -45,14 +45,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A step of the loan is the limit divided by `STEP_PART`. The loan leaves the page cache at least
-/// `NR_STEPS_KEPT` steps.
+/// A step of the loan is the limit divided by `STEP_PART`, at most `STEP_BYTES_MAX`. The loan leaves
+/// the page cache at least the limit divided by `KEPT_PART`.
 const STEP_PART: u64 = 16;
-const NR_STEPS_KEPT: u64 = 4;
+const STEP_BYTES_MAX: u64 = 32 << 20;
+const KEPT_PART: u64 = 4;
 /// Minimum limit of a run with a loan, in bytes.
 const LIMIT_MIN: u64 = 8 << 20;
 /// Maximum number of remembered files.
-const FILES_MAX: usize = 1 << 17;
+const FILES_MAX: usize = 1 << 16;
 /// Time without an access after which the page cache lends frames in use.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -89,6 +90,11 @@ impl Loan {
     }
 }
 
+/// Opens a small file, see [`Server::open_small_file`].
+trait Open: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno> {}
+
+impl<T: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>> Open for T {}
+
 pub(super) struct SmallFiles {
     list: Mutex<List>,
     nr_bytes: AtomicU64,
@@ -99,10 +105,11 @@ pub(super) struct SmallFiles {
 }
 
 impl SmallFiles {
-    /// Makes an empty list for a run with this limit, in bytes.
-    pub(super) fn new(limit: u64) -> SmallFiles {
-        let step = Bytes::from_pages(Bytes(limit / STEP_PART).whole_pages()).0;
-        let most = if limit < LIMIT_MIN { 0 } else { step * (STEP_PART - NR_STEPS_KEPT) };
+    /// Makes an empty list for a run with this page cache.
+    pub(super) fn new(cache: &PageCache) -> SmallFiles {
+        let limit = cache.frame_use().map_or(0, |frames| frames.nr_bytes);
+        let step = (limit / STEP_PART).min(STEP_BYTES_MAX) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let most = if limit < LIMIT_MIN { 0 } else { limit - limit / KEPT_PART };
         SmallFiles {
             list: Mutex::default(),
             nr_bytes: AtomicU64::new(0),
@@ -154,7 +161,7 @@ impl SmallFiles {
 
     /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
     /// for a lock. Returns false if there is no file.
-    fn drop_oldest(&self, open: impl Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>) -> bool {
+    fn drop_oldest(&self, open: impl Open) -> bool {
         let mut list = lock(&self.list);
         while let Some(numbers) = list.order.pop_front() {
             let Some(named) = list.files.get(&numbers) else { continue };
@@ -203,8 +210,15 @@ impl SmallFiles {
     }
 
     /// Returns true if new files are to be written back at once.
-    pub(super) fn is_half_full(&self) -> bool {
-        self.nr_bytes() > self.nr_lent_bytes_max() / 2
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.nr_bytes() >= self.nr_lent_bytes_max() / 4 * 3
+    }
+
+    /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.
+    fn start_write_back(&self, numbers: Numbers, open: impl Open) {
+        let list = lock(&self.list);
+        let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
+        let _ = opened.flatten().map(|file| write_back(file, false));
     }
 
     fn has_many_files(&self) -> bool {
@@ -274,10 +288,9 @@ impl Server {
             if is_found {
                 self.small_files.insert(numbers, path, file.nr_bytes);
             }
-            if is_found && file.is_written && self.small_files.is_half_full() {
-                // The pages are clean when the file is the oldest.
-                let opened = self.open_small_file(numbers, path).ok().flatten();
-                let _ = opened.map(|file| write_back(file, false));
+            if is_found && file.is_written && self.small_files.is_nearly_full() {
+                let open = |numbers, path: &Path| self.open_small_file(numbers, path);
+                self.small_files.start_write_back(numbers, open);
             }
         }
         self.limit_small_files();
