@@ -35,6 +35,7 @@ mod held_signals;
 mod inherited;
 mod lent;
 mod limits;
+mod manage;
 mod maps;
 mod memory;
 mod new_files;

@@ -22,8 +22,9 @@
 
 use crate::errno::Errno;
 use crate::pieces::Blocked;
+use crate::serve::NewFileCalls;
 use crate::table::{self, Entry};
-use crate::{alone, errno, next, own, passing, process, room, serve, small_reports};
+use crate::{alone, errno, manage, next, own, passing, process, room, serve, small_reports};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -107,8 +108,23 @@ fn is_full(errno: Errno) -> bool {
     matches!(errno.0, libc::ENOSPC | libc::EDQUOT)
 }
 
+/// Returns the number of bytes from the position to the end of a short file of the kernel's. `None`
+/// for other files.
+fn count_short(fd: c_int) -> Option<u64> {
+    let is_kernels = matches!(table::entry(fd), Entry::Kernel | Entry::Passing | Entry::New);
+    let stat = process::stat(fd).ok().filter(|stat| is_kernels && process::is_regular(stat))?;
+    let len = u64::try_from(stat.st_size).ok().filter(|len| *len <= SHORT_FILE_BYTES)?;
+    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
+    Some(len.saturating_sub(position as u64))
+}
+
+/// Returns true if the kernel is to copy from `source` to the new file of `fd`.
+pub(crate) fn takes_copy(source: c_int, fd: c_int) -> bool {
+    is_new(fd) && count_short(source).is_some_and(|nr_bytes| takes_bytes(fd, nr_bytes, None))
+}
+
 /// Returns true as [`takes`], for `nr_bytes`.
-pub(crate) fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
+fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
     let Some(slot) = table::moved(fd).filter(|_| is_new(fd)) else { return false };
     let end = at.map_or(0, |at| at.max(0) as u64).saturating_add(nr_bytes);
     let written = slot.load(Relaxed).saturating_add(nr_bytes);
@@ -176,20 +192,13 @@ pub(crate) fn give_same(stat: &libc::stat) {
 }
 
 /// Reports a new file to the server, before the descriptor is closed.
-pub(crate) fn close(fd: c_int) {
+fn close(fd: c_int) {
     if let Some(nr_bytes @ 1..) = take(fd)
         && process::is_on()
     {
         let before = errno::read();
         report(fd, nr_bytes);
         errno::set(before);
-    }
-}
-
-/// Reports all new files before the process ends.
-pub(crate) fn close_all() {
-    if NR_OPEN.load(Relaxed) > 0 {
-        table::numbers().for_each(close);
     }
 }
 
@@ -228,7 +237,7 @@ fn manage(fd: c_int) -> Option<()> {
         serve::put_over(fd, real);
         own::close(real);
     }
-    crate::calls::open::manage_new(fd, flags | close, position);
+    manage::manage_new(fd, flags | close, position);
     Some(())
 }
 
@@ -263,6 +272,7 @@ pub(crate) fn prepare() {
     let flag = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     // SAFETY: a function of this library, which is never unloaded (S20).
     if unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 } {
+        serve::set_new_file_calls(NewFileCalls { give, close });
         SINGLE_THREADED.store(flag, Release);
     }
 }

@@ -43,6 +43,10 @@ static HAS_OTHER_PATHS: AtomicBool = AtomicBool::new(false);
 /// Returns false if the server cannot follow the file's path.
 #[cold]
 pub(crate) fn add(fd: c_int, stat: &libc::stat, nr_bytes: u64, is_written: bool) -> bool {
+    if is_written && is_in_memory(fd, stat.st_dev) {
+        // Nothing can be dropped.
+        return true;
+    }
     if HAS_OTHER_PATHS.load(Relaxed) {
         return false;
     }
@@ -135,6 +139,30 @@ fn send(records: *const u8, len: usize, waits: bool) -> bool {
     let is_found = asked.is_ok_and(|answer| answer.reply.result == 0);
     HAS_OTHER_PATHS.store(!is_found, Relaxed);
     is_found
+}
+
+/// Returns true if the file's pages in memory are its only storage. Remembers the answer for the
+/// last device.
+fn is_in_memory(fd: c_int, device: u64) -> bool {
+    const RAMFS: u64 = 0x8584_58f6;
+    const KNOWN: u64 = 2;
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let word = device << 2 | KNOWN;
+    let last = LAST.load(Relaxed);
+    if last & !1 == word {
+        return last & 1 != 0;
+    }
+    let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
+    let arguments = [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: room for one answer (S20).
+    if unsafe { next::system(libc::SYS_fstatfs, arguments) }.is_err() {
+        return false;
+    }
+    // SAFETY: the call has filled it (S20).
+    let kind = unsafe { found.assume_init() }.f_type as u64;
+    let is_memory = [libc::TMPFS_MAGIC as u64, RAMFS].contains(&kind);
+    LAST.store(word | u64::from(is_memory), Relaxed);
+    is_memory
 }
 
 /// Reads the path of an open file. Returns its length, or `None` for a file without a name.

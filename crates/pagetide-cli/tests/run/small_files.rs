@@ -68,7 +68,7 @@ fn small_files_beyond_the_limit_stay_within_the_limit() {
     // Each file gets another name in its folder.
     let writes = "import os\n\
         for nr in range(500):\n    \
-            with open(f'target/{nr}.new', 'wb', buffering=0) as file: file.write(bytes(96 << 10))\n    \
+            with open(f'target/{nr}.new', 'wb') as file: file.write(bytes(96 << 10))\n    \
             os.rename(f'target/{nr}.new', f'target/{nr}')\n";
     for (script, folder) in [(reads, &source), (writes, &target)] {
         let mut run = Command::new(pagetide());

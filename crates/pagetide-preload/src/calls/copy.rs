@@ -14,12 +14,11 @@ use crate::arguments::{CALL_BYTES_MAX, is_null, load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
-use crate::table::{self, Entry};
 use crate::transfer::{Place, part};
 use crate::{alone, limits, new_files, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
-use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Description that took the last copy, without a change of its status flags since. Most copies end
@@ -325,27 +324,11 @@ pub(super) fn forget_flags() {
     TAKES_COPIES.store(0, Relaxed);
 }
 
-/// Returns the number of bytes from the position to the end of a short file of the kernel's. `None`
-/// for other files.
-fn count_short(fd: c_int) -> Option<u64> {
-    let is_kernels = matches!(table::entry(fd), Entry::Kernel | Entry::Passing | Entry::New);
-    let stat = process::stat(fd).ok().filter(|stat| is_kernels && is_regular(stat))?;
-    let len = u64::try_from(stat.st_size).ok().filter(|len| *len <= SHORT_FILE_BYTES)?;
-    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
-    Some(len.saturating_sub(position as u64))
-}
-
-/// Returns true if the server manages one of the files. A short copy to a new file is the
-/// kernel's.
+/// A short copy to a new file is the kernel's.
 fn is_managed(one: c_int, other: c_int) -> bool {
-    if new_files::is_new(other)
-        && count_short(one).is_some_and(|nr_bytes| new_files::takes_bytes(other, nr_bytes, None))
-    {
-        return false;
-    }
     // Both calls are needed, so that both descriptors are in the table.
-    let first = serve::managed(one).is_some();
-    serve::managed(other).is_some() || first
+    !new_files::takes_copy(one, other)
+        && serve::managed(one).is_some() | serve::managed(other).is_some()
 }
 
 #[unsafe(no_mangle)]

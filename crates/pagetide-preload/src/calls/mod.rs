@@ -36,7 +36,7 @@ mod limits;
 mod locks;
 mod maps;
 mod metadata;
-pub(crate) mod open;
+mod open;
 mod paths;
 mod read_write;
 mod seccomp;

@@ -26,22 +26,19 @@
 //! **Ignored.** Kernels without cachestat(2). Files in memory. Pages that are mapped stay, and are
 //! only counted.
 
-use super::Server;
-use super::answer::{Outcome, done};
-use super::identity::{FileKey, leaves_room, lock, path_of};
+use super::identity::{is_in_memory, leaves_room, lock, path_of};
 use super::small_files::SmallFiles;
-use crate::errno::Errno;
-use crate::wire::{Request, SHORT_FILE_BYTES, pass};
+use crate::wire::{SHORT_FILE_BYTES, pass};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, read_resident, write_back};
 use pagetide_sys::lease::{self, LeaseKind, LeaseListener};
-use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -262,6 +259,24 @@ impl Copies {
         self.most
     }
 
+    /// Returns the bytes of all files, now and at most.
+    pub(super) fn nr_bytes(&self) -> (u64, u64) {
+        let queue = lock(&self.queue);
+        (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
+    }
+
+    /// Counts the pages of a file that the kernel serves, as [`Copies::note`] does. `is_fresh` is
+    /// as in [`Copied::open`].
+    pub(super) fn pass(
+        &self,
+        file: &Arc<CopySlot>,
+        of: &impl AsFd,
+        is_fresh: bool,
+        end: Option<u64>,
+    ) -> bool {
+        self.note(file, || Copied::open(of, is_fresh), end)
+    }
+
     /// Returns the bytes of all files except the mapped ones.
     pub(super) fn nr_limited_bytes(&self) -> u64 {
         let queue = lock(&self.queue);
@@ -331,7 +346,7 @@ impl Copies {
     fn drop_file(&self, file: &CopySlot) -> bool {
         let mut copied = lock(file);
         let Some(known) = copied.as_mut() else { return false };
-        if known.is_short() && self.keep_by_name(known) {
+        if known.is_short() && self.small_files.keep(&known.file, known.nr_bytes) {
             lock(&self.queue).count(known, known.nr_bytes, 0);
             *copied = None;
             return false;
@@ -352,22 +367,6 @@ impl Copies {
             *copied = None;
         }
         is_left
-    }
-
-    /// Makes the small files remember a file by its name, so that its pages stay. Returns false if
-    /// the file has no name.
-    fn keep_by_name(&self, known: &Copied) -> bool {
-        let Ok(stat) = rustix::fs::fstat(&known.file) else { return false };
-        let Ok(path) = std::fs::read_link(path_of(&known.file)) else { return false };
-        if stat.st_nlink == 0 || self.small_files.nr_lent_bytes_max() == 0 {
-            return false;
-        }
-        if self.small_files.is_nearly_full() {
-            // The pages are clean when the file is the oldest.
-            let _ = write_back(&known.file, false);
-        }
-        self.small_files.insert((stat.st_dev, stat.st_ino), &path, known.nr_bytes);
-        true
     }
 
     /// Forgets a file before the server leases the file, and closes the descriptor. Returns
@@ -456,6 +455,23 @@ impl Copies {
         }
     }
 
+    /// Looks at the files every 10 ms, and calls `tick`, until the server stops. Waits while there
+    /// are no files and `tick` returns false.
+    pub(super) fn run(&self, is_stopping: impl Fn() -> bool, tick: impl Fn() -> bool) {
+        while !is_stopping() {
+            let nr_files = self.look();
+            if tick() || nr_files > 0 {
+                std::thread::sleep(TICK + PAUSE * nr_files as u32);
+                continue;
+            }
+            let queue = lock(&self.queue);
+            let has_loan = || self.small_files.nr_lent_bytes() > 0;
+            let is_idle =
+                |queue: &mut Queue| queue.files.is_empty() && !has_loan() && !is_stopping();
+            drop(self.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// Drops the pages that readers have left, and those written since the last look, at the end of
     /// the run.
     pub(super) fn finish(&self) {
@@ -474,80 +490,5 @@ impl Copies {
     pub(super) fn wake(&self) {
         let _queue = lock(&self.queue);
         self.changed.notify_one();
-    }
-}
-
-/// Returns true if no page of the file is in the kernel's page cache.
-pub(super) fn is_uncached(file: impl AsFd) -> bool {
-    read_kernel_cache(file, 0, 0).is_ok_and(|found| found.nr_cached == 0)
-}
-
-/// Returns true if the file's pages in memory are its only storage.
-fn is_in_memory(file: &OwnedFd) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    const HUGETLBFS: u64 = 0x9584_58f6;
-    let is_one =
-        |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
-    rustix::fs::fstatfs(file).is_ok_and(is_one)
-}
-
-/// Looks at the files every 10 ms, as long as there are any, until the server stops.
-pub(super) fn run(server: &Server) {
-    let copies = &server.copies;
-    while !server.is_stopping() {
-        let nr_files = copies.look();
-        if server.tick_small_files() || nr_files > 0 {
-            std::thread::sleep(TICK + PAUSE * nr_files as u32);
-            continue;
-        }
-        let queue = lock(&copies.queue);
-        let has_loan = || server.small_files.nr_lent_bytes() > 0;
-        let is_idle =
-            |queue: &mut Queue| queue.files.is_empty() && !has_loan() && !server.is_stopping();
-        drop(copies.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Server {
-    /// Watches standard input, output and error of the run, which its programs inherit, if they are
-    /// regular files.
-    pub(super) fn watch_standard_files(&self) {
-        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        let (input, output) = ((input.as_fd(), Unseen::Reads), (output.as_fd(), Unseen::Writes));
-        for (standard, unseen) in [output, (errors.as_fd(), Unseen::Writes), input] {
-            let is_file = |stat: &rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
-            let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
-            if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
-                let is_fresh = is_uncached(standard);
-                self.copies.watch(&self.file(key).copy, &standard, is_fresh, unseen);
-            }
-        }
-    }
-
-    /// Returns the run's bytes in the kernel's page cache, now and at most.
-    pub fn kernel_bytes_cached(&self) -> (u64, u64) {
-        let (now, most) = {
-            let queue = lock(&self.copies.queue);
-            (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
-        };
-        let small_files = &self.small_files;
-        (now + small_files.nr_bytes(), most + small_files.nr_bytes_max())
-    }
-
-    /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
-    /// Replies with 1 if the pages cannot be limited.
-    pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
-        let real = files.into_iter().next().ok_or(Errno::BADF)?;
-        let (key, _) = FileKey::of(&real)?;
-        let is_fresh = request.flags & pass::FRESH != 0;
-        let end = match request.offset {
-            _ if request.flags & pass::WHOLE != 0 => None,
-            0.. => Some(request.offset as u64),
-            _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
-        };
-        let copy = Arc::clone(&self.file(key).copy);
-        let is_limited = self.copies.note(&copy, || Copied::open(&real, is_fresh), end);
-        done(u64::from(!is_limited))
     }
 }

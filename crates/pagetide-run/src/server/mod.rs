@@ -16,6 +16,7 @@ mod changes;
 mod copies;
 mod holders;
 mod identity;
+mod kernel_files;
 mod life;
 mod maps;
 mod opened;
@@ -153,7 +154,7 @@ impl Server {
         let scanning = thread.spawn(move || holders::scan::run(&own))?;
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-copies".into());
-        let dropping = thread.spawn(move || copies::run(&own))?;
+        let dropping = thread.spawn(move || kernel_files::run(&own))?;
         let threads = [watching, accepting, scanning, dropping];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }

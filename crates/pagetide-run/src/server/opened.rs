@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::answer::ONLY_KERNEL;
-use super::copies::{Copies, CopySlot, is_uncached};
-use super::identity::{lock, path_of};
+use super::copies::{Copies, CopySlot};
+use super::identity::{is_uncached, lock, path_of};
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
 /// write-back in progress, so not every write or kernel tick makes one.

@@ -24,29 +24,24 @@
 //!
 //! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
 
-use super::Server;
-use super::answer::{Outcome, done};
-use super::identity::{FileKey, lock, path_of};
-use super::served_file::Hands;
+use super::identity::{lock, path_of};
 use crate::errno::Errno;
-use crate::wire::{Request, decode_small_files};
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise};
+use rustix::fs::{Advice, fadvise};
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A step of the loan is the limit divided by `STEP_PART`, at most `STEP_BYTES_MAX`. The loan leaves
-/// the page cache at least the limit divided by `KEPT_PART`.
+/// A step of the loan is the limit divided by `STEP_PART`, at most `STEP_BYTES_MAX`. The page cache
+/// keeps at least the limit divided by `KEPT_PART`.
 const STEP_PART: u64 = 16;
 const STEP_BYTES_MAX: u64 = 32 << 20;
 const KEPT_PART: u64 = 4;
@@ -90,8 +85,8 @@ impl Loan {
     }
 }
 
-/// Opens a small file, see [`Server::open_small_file`].
-trait Open: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno> {}
+/// Opens a small file for a drop of its pages. Returns `None` if the server manages the file.
+pub(super) trait Open: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno> {}
 
 impl<T: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>> Open for T {}
 
@@ -151,6 +146,22 @@ impl SmallFiles {
         }
     }
 
+    /// Remembers an open file by its name, so that its pages stay. Returns false if the file has no
+    /// name.
+    pub(super) fn keep(&self, file: &File, nr_bytes: u64) -> bool {
+        let Ok(stat) = rustix::fs::fstat(file) else { return false };
+        let Ok(path) = std::fs::read_link(path_of(file)) else { return false };
+        if stat.st_nlink == 0 || self.nr_lent_bytes_max == 0 {
+            return false;
+        }
+        if self.is_nearly_full() {
+            // The pages are clean when the file is the oldest.
+            let _ = write_back(file, false);
+        }
+        self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
+        true
+    }
+
     /// Forgets a file. Returns true if the file was remembered.
     pub(super) fn remove(&self, numbers: Numbers) -> bool {
         // An entry in `order` stays until it is the oldest.
@@ -161,7 +172,7 @@ impl SmallFiles {
 
     /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
     /// for a lock. Returns false if there is no file.
-    fn drop_oldest(&self, open: impl Open) -> bool {
+    pub(super) fn drop_oldest(&self, open: impl Open) -> bool {
         let mut list = lock(&self.list);
         while let Some(numbers) = list.order.pop_front() {
             let Some(named) = list.files.get(&numbers) else { continue };
@@ -215,18 +226,18 @@ impl SmallFiles {
     }
 
     /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.
-    fn start_write_back(&self, numbers: Numbers, open: impl Open) {
+    pub(super) fn start_write_back(&self, numbers: Numbers, open: impl Open) {
         let list = lock(&self.list);
         let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
         let _ = opened.flatten().map(|file| write_back(file, false));
     }
 
-    fn has_many_files(&self) -> bool {
+    pub(super) fn has_many_files(&self) -> bool {
         lock(&self.list).order.len() > FILES_MAX
     }
 
     /// Borrows a step more from the page cache. Returns false if the page cache needs its frames.
-    fn borrow_step(&self, cache: &PageCache) -> bool {
+    pub(super) fn borrow_step(&self, cache: &PageCache) -> bool {
         let mut loan = lock(&self.loan);
         let lent = self.nr_lent_bytes();
         let Some(frames) = cache.frame_use().filter(|_| lent + loan.step <= self.nr_lent_bytes_max)
@@ -245,7 +256,7 @@ impl SmallFiles {
     }
 
     /// Returns true if the page cache needs a step of the loan back.
-    fn is_needed(&self, cache: &PageCache) -> bool {
+    pub(super) fn is_needed(&self, cache: &PageCache) -> bool {
         let mut loan = lock(&self.loan);
         let Some(frames) = cache.frame_use() else { return false };
         let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);
@@ -253,7 +264,7 @@ impl SmallFiles {
     }
 
     /// Returns up to `nr_bytes` of the loan. `drop_files` keeps the files within the rest first.
-    fn give_back(&self, cache: &PageCache, nr_bytes: u64, drop_files: impl FnOnce()) {
+    pub(super) fn give_back(&self, cache: &PageCache, nr_bytes: u64, drop_files: impl FnOnce()) {
         let _loan = lock(&self.loan);
         let nr_bytes = nr_bytes.min(self.nr_lent_bytes());
         self.nr_lent_bytes.fetch_sub(nr_bytes, Relaxed);
@@ -264,7 +275,7 @@ impl SmallFiles {
         }
     }
 
-    fn step(&self) -> u64 {
+    pub(super) fn step(&self) -> u64 {
         lock(&self.loan).step
     }
 }
@@ -272,105 +283,6 @@ impl SmallFiles {
 /// Returns the number of free bytes below which the frames run low.
 fn low_mark(frames: &FrameUse) -> u64 {
     frames.nr_bytes / 8
-}
-
-impl Server {
-    /// Remembers small files that a process has reported. Replies with 1 if the server does not find
-    /// the last file by its path.
-    pub(super) fn remember(&self, request: &Request, records: &[u8]) -> Outcome {
-        let mut is_found = true;
-        let mut files = decode_small_files(records).peekable();
-        while let Some((file, path)) = files.next() {
-            let path = Path::new(OsStr::from_bytes(path));
-            let numbers = (file.device, file.inode);
-            let is_checked = request.total == 1 && files.peek().is_none();
-            is_found = !is_checked || open_name(path, numbers).is_some();
-            if is_found {
-                self.small_files.insert(numbers, path, file.nr_bytes);
-            }
-            if is_found && file.is_written && self.small_files.is_nearly_full() {
-                let open = |numbers, path: &Path| self.open_small_file(numbers, path);
-                self.small_files.start_write_back(numbers, open);
-            }
-        }
-        self.limit_small_files();
-        done(u64::from(!is_found))
-    }
-
-    /// Returns the bytes that all files may keep in the kernel's page cache.
-    fn kernel_bytes_max(&self) -> u64 {
-        self.copies.most() + self.small_files.nr_lent_bytes()
-    }
-
-    fn nr_kernel_bytes(&self) -> u64 {
-        self.small_files.nr_bytes() + self.copies.nr_limited_bytes()
-    }
-
-    /// Keeps the small files within the loan: borrows more, or drops the oldest files.
-    pub(super) fn limit_small_files(&self) {
-        let files = &self.small_files;
-        while self.nr_kernel_bytes() > self.kernel_bytes_max() || files.has_many_files() {
-            let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
-            if borrowed {
-                self.copies.wake();
-            } else if !self.drop_oldest_small_file() {
-                return;
-            }
-        }
-    }
-
-    /// Limits the small files, and returns a step of the loan if the page cache needs frames.
-    /// Returns true if a loan is left.
-    pub(super) fn tick_small_files(&self) -> bool {
-        let files = &self.small_files;
-        self.limit_small_files();
-        if files.is_needed(&self.cache) {
-            let drop_files = || {
-                while self.nr_kernel_bytes() > self.kernel_bytes_max()
-                    && self.drop_oldest_small_file()
-                {}
-            };
-            files.give_back(&self.cache, files.step(), drop_files);
-        }
-        files.nr_lent_bytes() > 0
-    }
-
-    /// Returns the whole loan at the end of the run. The files keep their pages.
-    pub(super) fn return_loan(&self) {
-        self.small_files.give_back(&self.cache, u64::MAX, || {});
-    }
-
-    fn drop_oldest_small_file(&self) -> bool {
-        let open = |numbers, path: &Path| self.open_small_file(numbers, path);
-        self.small_files.drop_oldest(open)
-    }
-
-    /// Opens a small file. Returns `None` if the server manages the file.
-    ///
-    /// # Errors
-    /// Fails with the error of the open, and with `EAGAIN` while another thread uses the file.
-    fn open_small_file(&self, numbers: Numbers, path: &Path) -> Result<Option<OwnedFd>, Errno> {
-        let name = open_name(path, numbers).ok_or(Errno::NOENT)?;
-        let known = lock(&self.files).get(&FileKey::of(&name)?.0).cloned();
-        // The owner of the lease drops the pages of a managed file.
-        let state = match &known {
-            Some(file) => Some(file.state.try_read().map_err(|_| Errno::AGAIN)?),
-            None => None,
-        };
-        if state.is_some_and(|state| matches!(*state, Hands::Ours(_))) {
-            return Ok(None);
-        }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        rustix::fs::open(path_of(&name), flags, Mode::empty()).map(Some)
-    }
-}
-
-/// Opens the name of a small file, unless the path names another file now.
-fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let name = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&name).ok()?;
-    (numbers == (stat.st_dev, stat.st_ino)).then_some(name)
 }
 
 /// Drops a file's pages. Writes dirty pages back before.
