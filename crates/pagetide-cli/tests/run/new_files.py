@@ -59,12 +59,13 @@ assert os.lseek(fd, 0, os.SEEK_CUR) == len(SHORT + LONG)
 os.write(fd, b'parent')
 end(name, fd, SHORT + LONG + b'parent')
 
-# A child that the C library makes itself (popen) inherits the descriptor.
-name, fd = create()
-os.set_inheritable(fd, True)
-subprocess.run(['sh', '-c', f'printf child >&{fd}'], close_fds=False, check=True)
-os.write(fd, LONG)
-end(name, fd, SHORT + b'child' + LONG)
+# A child inherits the descriptor, also one that the C library makes itself (system).
+for run in (lambda line: subprocess.run(['sh', '-c', line], close_fds=False).returncode), os.system:
+    name, fd = create()
+    os.set_inheritable(fd, True)
+    assert run(f'printf child >&{fd}') == 0
+    os.write(fd, LONG)
+    end(name, fd, SHORT + b'child' + LONG)
 
 name, fd = create(os.O_WRONLY)
 subprocess.run(['printf', 'child'], stdout=fd, check=True)
