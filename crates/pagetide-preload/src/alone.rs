@@ -26,7 +26,12 @@ pub(crate) fn note_opened(id: u64) {
 /// Returns true if no other process has the description, false if unknown.
 pub(crate) fn is_alone_with(id: u64) -> bool {
     let is_opener = OPENER.load(Acquire) == own::number();
-    is_opener && OPENED.load(Relaxed) == id && keeps_children() && !has_child() && !had_child()
+    is_opener && OPENED.load(Relaxed) == id && never_had_child()
+}
+
+/// Returns true if this process has no child and never had one, false if unknown.
+pub(crate) fn never_had_child() -> bool {
+    keeps_children() && !has_child() && !had_child()
 }
 
 /// Returns true if ended children remain until waited for.

@@ -201,8 +201,8 @@ pub(crate) fn enter() -> bool {
 }
 
 /// Sends a request that has no reply. Ignores failures.
-pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
-    let _ = alone(|fd| send(fd, &request.encode(), Parcel { source, ..Parcel::default() }));
+pub(crate) fn tell_only(request: &Request, parcel: Parcel<'_>) {
+    let _ = alone(|fd| send(fd, &request.encode(), parcel));
 }
 
 /// Returns the number of sockets that this thread has had.

@@ -35,8 +35,10 @@ mod held_signals;
 mod inherited;
 mod lent;
 mod limits;
+mod manage;
 mod maps;
 mod memory;
+mod new_files;
 mod next;
 mod own;
 mod passing;
@@ -48,6 +50,7 @@ mod scratch;
 mod self_read;
 mod serve;
 mod small;
+mod small_reports;
 mod table;
 mod transfer;
 mod tray;
@@ -66,6 +69,7 @@ static FINI: extern "C" fn() = fini;
 extern "C" fn init() {
     if process::is_on() {
         channel::run_before_close(self_read::finish);
+        new_files::prepare();
         inherited::look();
         calls::spawn::take_over_kept();
         calls::spawn::take_over_limit();

@@ -36,6 +36,13 @@ pub(crate) fn ignore(fd: c_int) {
     }
 }
 
+/// Begins to report a descriptor of a file, all of whose cached pages are the run's.
+pub(crate) fn begin_fresh(fd: c_int) {
+    if let Some(slot) = table::moved(fd) {
+        slot.store(KNOWN | FRESH, Relaxed);
+    }
+}
+
 /// Counts a call that is about to read, or with `is_write` to write, `parts` at offset `at`, or at
 /// the position. Reports the calls before if they have moved enough.
 #[inline]

@@ -1,7 +1,7 @@
 //! This process's part in a run, from its environment.
 //!
 //! ```text
-//!   PAGETIDE_RUN=16:1:pagetide-4711-af03:536870912   wire::VERSION, flags, server's name, limit
+//!   PAGETIDE_RUN=16:1:pagetide-4711-af03   wire::VERSION, flags, server's name
 //!   wiped page   this process's number and other state; zero in each child, however it was made
 //! ```
 //!
@@ -28,7 +28,6 @@ const LEFT: u8 = 3;
 static STATE: AtomicU8 = AtomicU8::new(NOT_ASKED);
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::null_mut());
 static FLAGS: AtomicU64 = AtomicU64::new(0);
-static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 static PRELOAD_VALUE: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 static PRELOAD_LEN: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +69,6 @@ fn find_out() -> bool {
         return false;
     }
     FLAGS.store(run.flags, Ordering::Relaxed);
-    LIMIT.store(run.limit, Ordering::Relaxed);
     // If two threads race here, one page is leaked.
     PAGE.store(page, Ordering::Release);
     STATE.store(ON, Ordering::Release);
@@ -80,22 +78,16 @@ fn find_out() -> bool {
 struct Run {
     flags: u64,
     name: Range<usize>,
-    limit: u64,
 }
 
 impl Run {
     fn parse(value: &[u8]) -> Option<Run> {
         let text = std::str::from_utf8(value).ok()?;
         let (version, rest) = text.split_once(':')?;
-        let (flags, rest) = rest.split_once(':')?;
-        let (name, limit) = rest.rsplit_once(':')?;
+        let (flags, name) = rest.split_once(':')?;
         let start = version.len() + flags.len() + 2;
         let is_ours = version.parse() == Ok(wire::VERSION) && !name.is_empty();
-        is_ours.then_some(Run {
-            flags: flags.parse().ok()?,
-            name: start..start + name.len(),
-            limit: limit.parse().ok()?,
-        })
+        is_ours.then_some(Run { flags: flags.parse().ok()?, name: start..start + name.len() })
     }
 }
 
@@ -106,10 +98,6 @@ pub(crate) fn server_name() -> &'static [u8] {
 
 pub(crate) fn has_flag(flag: u64) -> bool {
     FLAGS.load(Ordering::Relaxed) & flag != 0
-}
-
-pub(crate) fn limit() -> u64 {
-    LIMIT.load(Ordering::Relaxed)
 }
 
 pub(crate) fn leave_run() {
@@ -217,6 +205,13 @@ pub(crate) fn is_regular(stat: &libc::stat) -> bool {
 pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usize, Errno> {
     // SAFETY: numbers only (S20).
     unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
+}
+
+/// lseek(2), without interposition.
+pub(crate) fn move_to(fd: c_int, offset: i64, whence: c_int) -> Result<i64, Errno> {
+    let arguments = [fd as usize, offset as usize, whence as usize, 0, 0, 0];
+    // SAFETY: numbers only (S20).
+    unsafe { next::system(libc::SYS_lseek, arguments) }.map(|position| position as i64)
 }
 
 /// Returns true if a descriptor only names a file.

@@ -13,9 +13,10 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, passing, process, room, self_read};
+use crate::{lent, next, passing, process, room, self_read, small_reports};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
+use std::sync::OnceLock;
 
 /// Number of no description, for a stand-in that could not be sent to the server.
 const NO_DESCRIPTION: u64 = 0;
@@ -29,7 +30,41 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     match table::entry(fd) {
         Entry::Managed(id) => Some(id),
         Entry::Kernel | Entry::Passing => None,
+        Entry::New => manage_new(fd),
         Entry::Unknown => classify(fd),
+    }
+}
+
+/// Functions for a new file that the kernel keeps while the file is short.
+pub(crate) struct NewFileCalls {
+    /// Gives the file to the server.
+    pub(crate) give: fn(c_int),
+    /// Reports the file before a close.
+    pub(crate) close: fn(c_int),
+}
+
+static NEW_FILE_CALLS: OnceLock<NewFileCalls> = OnceLock::new();
+
+/// Sets the functions for new files. Only the first ones are kept.
+pub(crate) fn set_new_file_calls(calls: NewFileCalls) {
+    let _ = NEW_FILE_CALLS.set(calls);
+}
+
+fn close_new(fd: c_int) {
+    if let Some(calls) = NEW_FILE_CALLS.get().filter(|_| table::entry(fd) == Entry::New) {
+        (calls.close)(fd);
+    }
+}
+
+/// Gives a new file to the server. Returns the description, if managed now.
+#[cold]
+fn manage_new(fd: c_int) -> Option<u64> {
+    if let Some(calls) = NEW_FILE_CALLS.get() {
+        (calls.give)(fd);
+    }
+    match table::entry(fd) {
+        Entry::Managed(id) => Some(id),
+        _ => None,
     }
 }
 
@@ -158,7 +193,8 @@ pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> 
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     /// The kernel adds this flag to each open file of a 64-bit program.
     const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
-    let asked = managed(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
+    let id = if table::entry(fd) == Entry::New { None } else { managed(fd) };
+    let asked = id.map(|id| plain(Request::new(Op::GetFlags, id)));
     if let Some(Some(reply)) = asked.transpose()? {
         return Ok(reply.result as c_int | O_LARGEFILE);
     }
@@ -215,8 +251,10 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
-    if table::entry(fd) == Entry::Kernel {
-        passing::close(fd);
+    match table::entry(fd) {
+        Entry::Kernel => passing::close(fd),
+        Entry::New => close_new(fd),
+        _ => {}
     }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
@@ -225,7 +263,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     }
     let id = match known {
         Entry::Managed(id) => id,
-        Entry::Unknown | Entry::Kernel | Entry::Passing => {
+        Entry::Unknown | Entry::Kernel | Entry::Passing | Entry::New => {
             // A child without requests keeps no descriptor.
             if process::has_entered() {
                 lent::real_closes(fd);
@@ -268,6 +306,8 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::is_on() {
         table::numbers().for_each(passing::close);
+        table::numbers().for_each(close_new);
+        small_reports::flush();
     }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {

@@ -1,9 +1,10 @@
 //! Small read-only files are left to the kernel without asking the server.
 //!
 //! **Problem.** Asking costs more than reading, but the kernel's cache is outside the limit.
-//! **Idea.** A process may leave a share of the limit in the kernel's page cache. Beyond that, a
-//! file that was not cached at its opening is dropped when closed. If the file is managed, the open
-//! breaks the lease.
+//! **Idea.** If a file is not cached at its opening, the library reports the path to the server,
+//! which drops the file's pages when all small files exceed their part of the limit. Pages of a
+//! file without a path that the server can follow are dropped at close. If the file is managed, the
+//! open breaks the lease.
 //!
 //! **Ignored.** Kernels without cachestat(2), descriptors that are never closed, concurrent
 //! readers.
@@ -11,16 +12,11 @@
 //! Source: cachestat(2), posix_fadvise(2).
 
 use crate::table::Entry;
-use crate::{next, process};
+use crate::{next, process, small_reports};
 use libc::c_int;
 use pagetide_run::wire::SHORT_FILE_BYTES;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The share of the limit is 1 / PART.
-const PART: u64 = 16;
 const SYS_CACHESTAT: libc::c_long = 451;
-
-static NR_BYTES: AtomicU64 = AtomicU64::new(0);
 
 #[repr(C)]
 #[derive(Default)]
@@ -37,13 +33,11 @@ pub(crate) fn is_small(stat: &libc::stat, flags: c_int) -> bool {
     is_only_read && stat.st_size as u64 <= SHORT_FILE_BYTES
 }
 
+/// Reports a file that was opened, unless it was cached before.
 pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     let len = stat.st_size as u64;
-    let nr_bytes = NR_BYTES.fetch_add(len, Relaxed).saturating_add(len);
-    if len > 0 && nr_bytes > process::limit() / PART && nr_cached(fd) == Some(0) {
-        return Entry::Passing;
-    }
-    Entry::Kernel
+    let is_known = len == 0 || nr_cached(fd) != Some(0) || small_reports::add(fd, stat, len, false);
+    if is_known { Entry::Kernel } else { Entry::Passing }
 }
 
 /// Returns the number of the file's pages in the kernel's page cache, `None` if unknown.

@@ -4,6 +4,7 @@
 //!   0           unknown: not looked at yet, or inherited, or opened by an unseen call
 //!   1           the kernel's: not a file, or a file that is not managed
 //!   3           the kernel's, and a small file, not cached before (`small`)
+//!   5           the kernel's, and a new file (`new_files`)
 //!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
 //!
@@ -31,6 +32,8 @@ pub(crate) enum Entry {
     Kernel,
     /// Calls go to the kernel, which drops the file's pages at close.
     Passing,
+    /// Calls go to the kernel while the new file is short.
+    New,
     /// Calls go to the server, for this description.
     Managed(u64),
 }
@@ -42,6 +45,7 @@ impl Entry {
             0 => Entry::Unknown,
             1 => Entry::Kernel,
             3 => Entry::Passing,
+            5 => Entry::New,
             _ => Entry::Managed(word >> 2),
         }
     }
@@ -51,6 +55,7 @@ impl Entry {
             Entry::Unknown => 0,
             Entry::Kernel => 1,
             Entry::Passing => 3,
+            Entry::New => 5,
             Entry::Managed(id) => id << 2 | 2,
         }
     }
@@ -94,11 +99,14 @@ pub(crate) fn forget_passing() {
 
 /// Records that a managed file became the kernel's, if the descriptor is unchanged.
 pub(crate) fn give_to_kernel(fd: c_int, id: u64) {
-    if let Some(slot) = ENTRIES.get(fd as usize) {
-        let (before, now) = (Entry::Managed(id).word(), Entry::Kernel.word());
-        // Otherwise the descriptor was closed meanwhile.
-        let _ = slot.compare_exchange(before, now, Relaxed, Relaxed);
-    }
+    // Otherwise the descriptor was closed meanwhile.
+    let _ = replace(fd, Entry::Managed(id), Entry::Kernel);
+}
+
+/// Changes a state. Returns false if the state was not `before`.
+pub(crate) fn replace(fd: c_int, before: Entry, now: Entry) -> bool {
+    let Some(slot) = ENTRIES.get(fd as usize) else { return false };
+    slot.compare_exchange(before.word(), now.word(), Relaxed, Relaxed).is_ok()
 }
 
 /// Returns true if a managed file may have this number. The C library's streams, and many children,

@@ -15,6 +15,7 @@
 //!
 //! **Ignored.** Unreported pages of a killed process.
 
+use crate::channel::Parcel;
 use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{OFFER_BYTES, Offer, Op, PAGE_SHIFT, Request};
@@ -164,7 +165,7 @@ pub(crate) fn tell() {
     if parts.iter().all(|part| part.iov_len == 0) {
         return;
     }
-    channel::tell_only(&one, &parts);
+    channel::tell_only(&one, Parcel { source: &parts, ..Parcel::default() });
 }
 
 fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iovec) {

@@ -318,7 +318,8 @@ fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
 pub(crate) fn tell() {
     let log = take_log();
     if log.iov_len > 0 {
-        channel::tell_only(&Request::new(Op::Touch, 0), &[log]);
+        let parcel = Parcel { source: &[log], ..Parcel::default() };
+        channel::tell_only(&Request::new(Op::Touch, 0), parcel);
     }
 }
 

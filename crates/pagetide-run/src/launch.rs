@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   LD_PRELOAD    our library, in front of the inherited value
-//!   PAGETIDE_RUN  version, flags, the server's name, the limit
+//!   PAGETIDE_RUN  version, flags, the server's name
 //!   signals       all catchable signals --> the program, which starts with the signal mask and the
 //!                 ignored signals that this process inherited
 //!   status        the program's exit code, 128 + signal, 127 not found, 126 not executable

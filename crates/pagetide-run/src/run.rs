@@ -8,7 +8,7 @@ use crate::limits::{self, Kept};
 use crate::program;
 use crate::server::{self, Listener, Say, Server};
 use crate::wire::{VARIABLE, VERSION, variable};
-use pagetide::{Bytes, PageCache, SyncError};
+use pagetide::{PageCache, SyncError};
 use pagetide_sys::sentinel::Sentinel;
 use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
@@ -32,8 +32,6 @@ pub struct Program {
     pub library: PathBuf,
     /// Patterns of the managed files.
     pub filter: Filter,
-    /// The limit of the page cache.
-    pub memory: Bytes,
     /// True to suppress messages about unmanaged files and programs.
     pub is_quiet: bool,
     /// The mappings of files that the page cache serves if possible.
@@ -180,7 +178,7 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
         Mappings::NotShared => variable::MAPS,
         Mappings::All => variable::MAPS | variable::WRITTEN_MAPS,
     };
-    format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
+    format!("{VERSION}:{flags}:{}", listener.name())
 }
 
 fn server_of_this_process() -> Option<String> {

@@ -23,12 +23,6 @@ pub(super) enum MemoryLimit {
 }
 
 impl MemoryLimit {
-    pub(super) fn most(self) -> Bytes {
-        match self {
-            MemoryLimit::Fixed(memory) | MemoryLimit::Auto(_, memory) => memory,
-        }
-    }
-
     pub(super) fn put(self, builder: Builder) -> Builder {
         match self {
             MemoryLimit::Fixed(memory) => builder.memory(memory),

@@ -41,8 +41,9 @@ those that --mmap auto or cache serves), read or written as wide characters (fge
 opened outside or by a program that makes its own system calls, used as standard input,
 output or error, or inherited by a program that is linked statically or runs with another
 user's rights; files of another user's and of network file systems, which have no lease;
-and short files that are only read. The summary says how many. Unless they are mapped or
-a static program's, their pages in the kernel's cache are written back and dropped.
+short files that are only read, and new files while they are short. The summary says how
+many. Unless they are mapped or a static program's, their pages in the kernel's cache are
+written back and dropped, or are in memory that the page cache lends to short files.
 Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
@@ -157,7 +158,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         command: args.command.clone(),
         library: library::find().map_err(Failure::Refused)?,
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
-        memory: args.memory.most(),
         is_quiet: args.quiet,
         mappings: args.mmap.mappings(),
     };

@@ -38,6 +38,7 @@ mod servers;
 mod signals;
 mod simulation;
 mod sizing;
+mod small_files;
 mod sqlite_mixtures;
 mod stopped_readers;
 mod suites;

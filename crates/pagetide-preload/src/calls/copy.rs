@@ -15,7 +15,7 @@ use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
 use crate::transfer::{Place, part};
-use crate::{alone, limits, next, serve};
+use crate::{alone, limits, new_files, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
 use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason};
@@ -324,17 +324,21 @@ pub(super) fn forget_flags() {
     TAKES_COPIES.store(0, Relaxed);
 }
 
+/// A short copy to a new file is the kernel's.
 fn is_managed(one: c_int, other: c_int) -> bool {
     // Both calls are needed, so that both descriptors are in the table.
-    let first = serve::managed(one).is_some();
-    serve::managed(other).is_some() || first
+    !new_files::takes_copy(one, other)
+        && serve::managed(one).is_some() | serve::managed(other).is_some()
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     if !is_managed(from, out) {
         // SAFETY: the caller's arguments (S20).
-        return unsafe { next::sendfile64(out, from, at, len) };
+        let sent = unsafe { next::sendfile64(out, from, at, len) };
+        if sent >= 0 || !new_files::is_given_on_full_disk(out) {
+            return sent;
+        }
     }
     // SAFETY: the caller's offset (S20).
     let mut source = match unsafe { End::new(from, at) } {
@@ -363,7 +367,10 @@ unsafe extern "C" fn copy_file_range(
 ) -> ssize_t {
     if !is_managed(from, to) {
         // SAFETY: the caller's arguments (S20).
-        return unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
+        let copied = unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
+        if copied >= 0 || !new_files::is_given_on_full_disk(to) {
+            return copied;
+        }
     }
     // SAFETY: the caller's offsets (S20).
     let ends = unsafe { ends((from, from_at), (to, to_at)) };
@@ -437,7 +444,8 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         // SAFETY: the caller's arguments (S20).
         return unsafe { next::ioctl(fd, request, argument) };
     }
-    match of_managed(fd, request, argument) {
+    let is_new = new_files::is_new(fd);
+    match if is_new { Ok(None) } else { of_managed(fd, request, argument) } {
         Ok(Some(result)) => result,
         // SAFETY: the caller's arguments. An argument that was not given is not used (S20).
         Ok(None) => unsafe { next::ioctl(fd, request, argument) },
@@ -480,6 +488,9 @@ fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
 
 taken_over! {
     fn isatty(fd: c_int) -> c_int {
+        if new_files::is_new(fd) {
+            return None;
+        }
         serve::managed(fd)?;
         crate::errno::set(Errno(libc::ENOTTY));
         Some(0)

@@ -3,7 +3,7 @@
 use super::locks;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{inherited, lent, next, own, process, serve};
+use crate::{inherited, lent, new_files, next, own, process, serve};
 use libc::{c_int, c_uint};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -73,9 +73,17 @@ unsafe extern "C" fn closefrom(first: c_int) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    share(fd);
     // SAFETY: a number (S20).
     let copy = unsafe { next::dup(fd) };
     note_copy(fd, copy)
+}
+
+/// Gives a new file to the server before its descriptor has a copy.
+fn share(fd: c_int) {
+    if new_files::is_new(fd) {
+        new_files::give(fd);
+    }
 }
 
 fn note_copy(fd: c_int, copy: c_int) -> c_int {
@@ -93,6 +101,7 @@ fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
     if fd == target || !process::is_on() || process::stat(fd).is_err() {
         return Ok(());
     }
+    share(fd);
     if !table::can_manage(target) {
         serve::hand_over_managed(fd, Reason::Standard)?;
     }
@@ -139,7 +148,8 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
                 return or_minus_one(result);
             }
         }
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_GETFD | libc::F_SETFD => {}
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd),
+        libc::F_GETFD | libc::F_SETFD => {}
         _ => {
             if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
                 return or_minus_one(Err(errno));

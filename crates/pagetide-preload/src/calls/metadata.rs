@@ -10,7 +10,7 @@
 
 use crate::channel::{self, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::{arguments, limits, next, own, process, room, serve};
+use crate::{arguments, limits, new_files, next, own, process, room, serve};
 use libc::{
     c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
@@ -22,6 +22,11 @@ fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Err
     serve::plain(request(id)).map(|reply| reply.map(|_| ())).transpose()
 }
 
+/// Returns `None` for a new file, which the kernel serves.
+fn kernel_if_new(fd: c_int) -> Option<()> {
+    (!new_files::is_new(fd)).then_some(())
+}
+
 fn status(answer: Option<Result<(), Errno>>) -> Option<c_int> {
     answer.map(|result| or_minus_one(result.map(|()| 0)))
 }
@@ -30,6 +35,9 @@ taken_over! {
     fn ftruncate64(fd: c_int, len: off_t) -> c_int {
         if len < 0 {
             return status(Some(Err(Errno(libc::EINVAL))));
+        }
+        if new_files::takes_offset(fd, len) {
+            return None;
         }
         serve::managed(fd)?;
         if let Err(errno) = limits::check_len(fd, len) {
@@ -52,14 +60,17 @@ taken_over! {
     }
 
     fn fsync(fd: c_int) -> c_int {
+        kernel_if_new(fd)?;
         status(ask(fd, |id| Request { flags: 1, ..Request::new(Op::Sync, id) }))
     }
 
     fn fdatasync(fd: c_int) -> c_int {
+        kernel_if_new(fd)?;
         status(ask(fd, |id| Request::new(Op::Sync, id)))
     }
 
     fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
+        kernel_if_new(fd)?;
         const KNOWN: c_uint = 7;
         let is_range = at >= 0 && len >= 0 && at.checked_add(len).is_some();
         if (flags & !KNOWN != 0 || !is_range) && serve::managed(fd).is_some() {
@@ -84,6 +95,7 @@ taken_over! {
     }
 
     fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
+        kernel_if_new(fd)?;
         if len < 0 && serve::managed(fd).is_some() {
             return Some(libc::EINVAL);
         }
@@ -92,6 +104,7 @@ taken_over! {
     }
 
     fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
+        kernel_if_new(fd)?;
         let advised = advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED)?;
         let is_write_only = |flags: c_int| flags & libc::O_ACCMODE == libc::O_WRONLY;
         let result = match serve::status_flags(fd).is_ok_and(is_write_only) {
@@ -103,10 +116,12 @@ taken_over! {
     }
 
     fn futimens(fd: c_int, times: *const timespec) -> c_int {
+        kernel_if_new(fd)?;
         set_times(fd, times)
     }
 
     fn futimes(fd: c_int, times: *const timeval) -> c_int {
+        kernel_if_new(fd)?;
         serve::managed(fd)?;
         write_back(fd);
         // SAFETY: a zero-terminated path, and the caller's times (S20).
@@ -238,7 +253,7 @@ macro_rules! by_path {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(fd: c_int $(, $arg: $ty)*) -> $ret {
-                if serve::managed(fd).is_some() {
+                if kernel_if_new(fd).and_then(|()| serve::managed(fd)).is_some() {
                     let path = process::path_of(fd);
                     // SAFETY: a zero-terminated path, and the caller's arguments (S20).
                     let result = unsafe { libc::$of_path(path.as_ptr().cast() $(, $arg)*) };

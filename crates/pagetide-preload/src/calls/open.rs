@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   not a regular file, in a system folder, or small and only read     the kernel's, no request
-//!   a file that the call creates  S, real, at the result's number; P, the stand-in
+//!   a file that the call creates  the kernel's until it is long (`new_files`), or:
+//!                                 S, real, at the result's number; P, the stand-in
 //!                                 Open [P, S] --> managed: P replaces S
 //!   an existing file              P at the result's number
 //!                                 Open [P] --> managed; or the kernel opens the file after all
@@ -18,13 +19,13 @@
 //!
 //! Source: open(2), `O_PATH`, and fcntl(2), "Leases".
 
-use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
-use crate::process::{control, is_regular, path_of};
+use crate::manage::{ask_to_manage, manage_new};
+use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, lent, next, own, passing, process, room, serve, small};
+use crate::{arguments, new_files, next, own, passing, process, small};
 use libc::{c_char, c_int, mode_t};
-use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
+use pagetide_run::wire::variable;
 use std::ffi::CStr;
 
 /// Files below these folders are the kernel's, unless a pattern of the run matches.
@@ -32,7 +33,6 @@ const SYSTEM_FOLDERS: [&[u8]; 9] =
     [b"/proc", b"/sys", b"/dev", b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/etc"];
 /// Maximum number of attempts while a name appears and disappears.
 const NR_TRIES: usize = 3;
-const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 
 #[derive(Clone, Copy)]
 struct Call {
@@ -127,11 +127,21 @@ impl Call {
         if self.has(libc::O_TMPFILE) || self.has(libc::O_CREAT | libc::O_EXCL) {
             return self.create();
         }
+        if self.has(libc::O_CREAT) && new_files::may_keep(self.flags) {
+            // Most such files are new. If there is a file, a look is due.
+            let fd = Call { flags: self.flags | libc::O_EXCL, ..self }.create();
+            if fd >= 0 {
+                return fd;
+            }
+        }
         for _ in 0..NR_TRIES {
             match self.look() {
                 Ok(stat) if !is_regular(&stat) => break,
                 Ok(stat) if small::is_small(&stat, self.flags) => return self.open_small(&stat),
-                Ok(_) => return self.open_existing(),
+                Ok(stat) => {
+                    new_files::give_same(&stat);
+                    return self.open_existing();
+                }
                 Err(Errno(libc::ENOENT)) if self.has(libc::O_CREAT) => {
                     let new = Call { flags: self.flags | libc::O_EXCL, ..self };
                     let fd = new.create();
@@ -176,79 +186,19 @@ impl Call {
 
     /// Creates a file. No other process can have the file open.
     fn create(self) -> c_int {
+        if new_files::may_keep(self.flags) {
+            let fd = self.open_natively(self.flags);
+            if fd >= 0 {
+                new_files::keep(fd);
+            }
+            return fd;
+        }
         let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
         if fd >= 0 {
-            manage_new(fd, self.flags);
+            manage_new(fd, self.flags, 0);
         }
         fd
     }
-}
-
-/// Asks the server to manage the first of `files`, a stand-in. `None` leaves the file to the
-/// kernel.
-fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
-    let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
-    let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
-    match (reply.status, u64::try_from(reply.result)) {
-        (Status::Done, Ok(id)) => {
-            alone::note_opened(id);
-            Some(id)
-        }
-        _ => {
-            channel::close_if_idle();
-            None
-        }
-    }
-}
-
-/// Manages a new file that is open at `fd` for reading and writing, for a call with `flags`.
-fn manage_new(fd: c_int, flags: c_int) {
-    let before = crate::errno::read();
-    let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
-    let managed = match stand_in {
-        0.. => ask_to_manage(flags, flag::CREATED, &[stand_in, fd]),
-        _ => None,
-    };
-    match managed {
-        Some(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
-            table::set(fd, Entry::Managed(id));
-        }
-        // The kernel keeps the file, because the close of the descriptor would drop locks.
-        Some(id) => {
-            let _ = serve::hand_over(id, Reason::Locked);
-            let _ = control(fd, libc::F_SETFL, flags as usize);
-            table::set(fd, Entry::Kernel);
-        }
-        None => {
-            restore_access(fd, flags);
-            table::set(fd, Entry::Kernel);
-        }
-    }
-    if stand_in >= 0 {
-        own::close(stand_in);
-    }
-    crate::errno::set(before);
-}
-
-fn name(fd: c_int) -> c_int {
-    open_own(fd, libc::O_PATH | libc::O_CLOEXEC).unwrap_or(-1)
-}
-
-/// Restores the requested access mode. On failure, the wider access stays.
-fn restore_access(fd: c_int, flags: c_int) {
-    if flags & libc::O_ACCMODE == libc::O_RDWR {
-        return;
-    }
-    let kept = flags & libc::O_CLOEXEC;
-    let flags = flags & !(MAKING | libc::O_TMPFILE) | libc::O_CLOEXEC;
-    if let Ok(again) = open_own(fd, flags) {
-        lent::replace_new(fd, again, kept);
-        lent::dispose(again);
-    }
-}
-
-fn open_own(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
-    room::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags)
 }
 
 fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
@@ -292,7 +242,12 @@ fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's template (S20).
     let fd = unsafe { next::mkostemps(template, suffix, flags) };
     if fd >= 0 && process::is_on() {
-        manage_new(fd, flags & !libc::O_ACCMODE | libc::O_RDWR);
+        let flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
+        if new_files::may_keep(flags) {
+            new_files::keep(fd);
+        } else {
+            manage_new(fd, flags, 0);
+        }
     }
     fd
 }

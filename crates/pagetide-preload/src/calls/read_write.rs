@@ -4,7 +4,7 @@ use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
-use crate::{maps, passing, pieces, serve, view};
+use crate::{maps, new_files, passing, pieces, serve, view};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -19,6 +19,9 @@ const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
 /// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
+    if new_files::is_new(fd) {
+        return None;
+    }
     let Some(id) = serve::managed(fd) else {
         passing::note(fd, parts, place.offset(), false);
         return None;
@@ -34,6 +37,12 @@ pub(super) fn write_managed(
     place: Place,
     more: u64,
 ) -> Option<ssize_t> {
+    if new_files::is_new(fd) {
+        let written = new_files::write(fd, parts, place.offset());
+        if written.is_some() || new_files::is_new(fd) {
+            return written.map(|result| or_minus_one(result.map(|nr| nr as ssize_t)));
+        }
+    }
     let Some(id) = serve::managed(fd) else {
         passing::note(fd, parts, place.offset(), true);
         return None;
@@ -252,6 +261,9 @@ taken_over! {
     }
 
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+        if whence <= libc::SEEK_END && new_files::takes_offset(fd, offset) {
+            return None;
+        }
         let id = serve::managed(fd)?;
         if let Some(position) = view::seek(id, offset, whence) {
             return Some(position);

@@ -5,6 +5,7 @@
 //!             is reported, and the files that it would inherit become the kernel's
 //!   vfork     is fork, because a child of vfork would change this process's table
 //!   _exit     says goodbye to the server first, as exit does
+//!   thread    gets no new file that is still the kernel's (`new_files`)
 //!   adddup2   hands over a file that the C library will duplicate between fork and exec
 //! ```
 //!
@@ -16,7 +17,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, own, process, room, serve};
+use crate::{channel, lent, maps, new_files, own, process, room, serve, small_reports};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -80,6 +81,8 @@ impl Kept {
         let mut kept = Kept { memory: None, len: 0 };
         if process::is_on() {
             maps::prepare_exec();
+            new_files::give_all();
+            small_reports::flush();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();
             // Without memory, the locks end with the exec.
@@ -416,6 +419,7 @@ unsafe extern "C" fn posix_spawn(
     given: Strings,
 ) -> c_int {
     prepare(libc::AT_FDCWD, path);
+    new_files::give_all();
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };
@@ -433,6 +437,7 @@ unsafe extern "C" fn posix_spawnp(
     given: Strings,
 ) -> c_int {
     prepare_name(name);
+    new_files::give_all();
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };
@@ -451,6 +456,18 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     }
     // SAFETY: the caller's actions (S20).
     unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, target) }
+}
+
+taken_over! {
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        begin: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int {
+        new_files::give_all();
+        None
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -366,7 +366,7 @@ fn give_room(donor: *mut Stream, stream: *mut Stream) {
 /// thread holds are left to the C library.
 pub(crate) fn flush_all() {
     IS_ENDING.store(true, Relaxed);
-    for (fd, _) in table::managed() {
+    for fd in table::numbers() {
         let stream = STREAMS[fd as usize].load(Acquire);
         // SAFETY: an open stream, which is removed here before it is closed (S27).
         if !stream.is_null() && unsafe { ftrylockfile(stream) } == 0 {

@@ -26,21 +26,19 @@
 //! **Ignored.** Kernels without cachestat(2). Files in memory. Pages that are mapped stay, and are
 //! only counted.
 
-use super::Server;
-use super::answer::{Outcome, done};
-use super::identity::{FileKey, leaves_room, lock, path_of};
-use crate::errno::Errno;
-use crate::wire::{Request, pass};
+use super::identity::{is_in_memory, leaves_room, lock, path_of};
+use super::small_files::SmallFiles;
+use crate::wire::{SHORT_FILE_BYTES, pass};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, read_resident, write_back};
 use pagetide_sys::lease::{self, LeaseKind, LeaseListener};
-use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -74,10 +72,10 @@ impl Taken {
 pub(super) type CopySlot = Mutex<Option<Copied>>;
 
 /// The files with pages in the kernel's cache.
-#[derive(Default)]
 pub(super) struct Copies {
     queue: Mutex<Queue>,
     changed: Condvar,
+    small_files: Arc<SmallFiles>,
     /// Maximum of the bytes that all files together may keep.
     most: u64,
     /// Listener for leases that show if a file has a writer.
@@ -123,6 +121,8 @@ pub(super) struct Copied {
     /// Ranges with pages from before the run's first access, in bytes.
     before: Vec<Range<u64>>,
     nr_bytes: u64,
+    /// Length of the file in bytes.
+    len: u64,
     nr_idle: u32,
     /// The use of the file that the library does not see.
     unseen: Unseen,
@@ -151,14 +151,15 @@ impl Copied {
             true => Vec::new(),
             false => read_resident(&file, rustix::fs::fstat(&file).ok()?.st_size as u64).ok()?,
         };
-        let (file, nr_bytes) = (file.into(), 0);
-        Some(Copied { file, before, nr_bytes, nr_idle: 0, unseen: Unseen::None })
+        let (file, nr_bytes, len) = (file.into(), 0, 0);
+        Some(Copied { file, before, nr_bytes, len, nr_idle: 0, unseen: Unseen::None })
     }
 
     /// Counts the run's bytes in the kernel's cache. Returns true if the number has changed.
     fn count(&mut self) -> bool {
         // A truncation has dropped the pages beyond the end.
         let len = rustix::fs::fstat(&self.file).map_or(i64::MAX, |stat| stat.st_size) as u64;
+        self.len = len;
         self.before.retain(|range| range.start < len);
         if let Some(last) = self.before.last_mut() {
             last.end = last.end.min(len.next_multiple_of(PAGE_BYTES as u64));
@@ -204,6 +205,12 @@ impl Copied {
         }
     }
 
+    /// Returns true if the file is short, and all its pages in the kernel's cache are the run's.
+    fn is_short(&self) -> bool {
+        let is_small = self.len <= SHORT_FILE_BYTES && self.nr_bytes > 0;
+        is_small && self.unseen == Unseen::None && self.before.is_empty()
+    }
+
     /// Returns true if the file has no name: its blocks are free once no process has it open.
     fn is_unlinked(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
@@ -237,8 +244,43 @@ impl Copied {
 
 impl Copies {
     /// Makes an empty list for a run with this limit, in bytes.
-    pub(super) fn new(limit: u64) -> Copies {
-        Copies { most: (limit / PART).clamp(BYTES_MIN, BYTES_MAX), ..Copies::default() }
+    pub(super) fn new(limit: u64, small_files: Arc<SmallFiles>) -> Copies {
+        Copies {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            small_files,
+            most: (limit / PART).clamp(BYTES_MIN, BYTES_MAX),
+            listener: OnceLock::new(),
+        }
+    }
+
+    /// Returns the maximum of the bytes that all files together may keep.
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns the bytes of all files, now and at most.
+    pub(super) fn nr_bytes(&self) -> (u64, u64) {
+        let queue = lock(&self.queue);
+        (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
+    }
+
+    /// Counts the pages of a file that the kernel serves, as [`Copies::note`] does. `is_fresh` is
+    /// as in [`Copied::open`].
+    pub(super) fn pass(
+        &self,
+        file: &Arc<CopySlot>,
+        of: &impl AsFd,
+        is_fresh: bool,
+        end: Option<u64>,
+    ) -> bool {
+        self.note(file, || Copied::open(of, is_fresh), end)
+    }
+
+    /// Returns the bytes of all files except the mapped ones.
+    pub(super) fn nr_limited_bytes(&self) -> u64 {
+        let queue = lock(&self.queue);
+        (queue.nr_bytes - queue.nr_mapped).max(0) as u64
     }
 
     /// Counts a file's pages, and keeps all files together within the bound. Remembers a new file
@@ -258,7 +300,8 @@ impl Copies {
         let Some(known) = copied.as_mut() else { return false };
         let before = known.nr_bytes;
         known.limit(end);
-        if is_new && lock(&self.queue).is_half_full(self.most) {
+        let is_short = known.is_short() && self.small_files.nr_lent_bytes_max() > 0;
+        if is_new && !is_short && lock(&self.queue).is_half_full(self.most) {
             // The write-back has ended when the file is the oldest.
             let _ = write_back(&known.file, false);
         }
@@ -303,6 +346,11 @@ impl Copies {
     fn drop_file(&self, file: &CopySlot) -> bool {
         let mut copied = lock(file);
         let Some(known) = copied.as_mut() else { return false };
+        if known.is_short() && self.small_files.keep(&known.file, known.nr_bytes) {
+            lock(&self.queue).count(known, known.nr_bytes, 0);
+            *copied = None;
+            return false;
+        }
         let before = known.nr_bytes;
         let (has_opener, is_unlinked) =
             (known.has_opener(self.listener.get()), known.is_unlinked());
@@ -407,6 +455,23 @@ impl Copies {
         }
     }
 
+    /// Looks at the files every 10 ms, and calls `tick`, until the server stops. Waits while there
+    /// are no files and `tick` returns false.
+    pub(super) fn run(&self, is_stopping: impl Fn() -> bool, tick: impl Fn() -> bool) {
+        while !is_stopping() {
+            let nr_files = self.look();
+            if tick() || nr_files > 0 {
+                std::thread::sleep(TICK + PAUSE * nr_files as u32);
+                continue;
+            }
+            let queue = lock(&self.queue);
+            let has_loan = || self.small_files.nr_lent_bytes() > 0;
+            let is_idle =
+                |queue: &mut Queue| queue.files.is_empty() && !has_loan() && !is_stopping();
+            drop(self.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// Drops the pages that readers have left, and those written since the last look, at the end of
     /// the run.
     pub(super) fn finish(&self) {
@@ -425,74 +490,5 @@ impl Copies {
     pub(super) fn wake(&self) {
         let _queue = lock(&self.queue);
         self.changed.notify_one();
-    }
-}
-
-/// Returns true if no page of the file is in the kernel's page cache.
-pub(super) fn is_uncached(file: impl AsFd) -> bool {
-    read_kernel_cache(file, 0, 0).is_ok_and(|found| found.nr_cached == 0)
-}
-
-/// Returns true if the file's pages in memory are its only storage.
-fn is_in_memory(file: &OwnedFd) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    const HUGETLBFS: u64 = 0x9584_58f6;
-    let is_one =
-        |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
-    rustix::fs::fstatfs(file).is_ok_and(is_one)
-}
-
-/// Looks at the files every 10 ms, as long as there are any, until the server stops.
-pub(super) fn run(server: &Server) {
-    let copies = &server.copies;
-    while !server.is_stopping() {
-        let nr_files = copies.look();
-        if nr_files > 0 {
-            std::thread::sleep(TICK + PAUSE * nr_files as u32);
-            continue;
-        }
-        let queue = lock(&copies.queue);
-        let is_idle = |queue: &mut Queue| queue.files.is_empty() && !server.is_stopping();
-        drop(copies.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Server {
-    /// Watches standard input, output and error of the run, which its programs inherit, if they are
-    /// regular files.
-    pub(super) fn watch_standard_files(&self) {
-        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        let (input, output) = ((input.as_fd(), Unseen::Reads), (output.as_fd(), Unseen::Writes));
-        for (standard, unseen) in [output, (errors.as_fd(), Unseen::Writes), input] {
-            let is_file = |stat: &rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
-            let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
-            if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
-                let is_fresh = is_uncached(standard);
-                self.copies.watch(&self.file(key).copy, &standard, is_fresh, unseen);
-            }
-        }
-    }
-
-    /// Returns the run's bytes in the kernel's page cache, now and at most.
-    pub fn kernel_bytes_cached(&self) -> (u64, u64) {
-        let queue = lock(&self.copies.queue);
-        (queue.nr_bytes.max(0) as u64, queue.nr_bytes_peak.max(0) as u64)
-    }
-
-    /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
-    /// Replies with 1 if the pages cannot be limited.
-    pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
-        let real = files.into_iter().next().ok_or(Errno::BADF)?;
-        let (key, _) = FileKey::of(&real)?;
-        let is_fresh = request.flags & pass::FRESH != 0;
-        let end = match request.offset {
-            _ if request.flags & pass::WHOLE != 0 => None,
-            0.. => Some(request.offset as u64),
-            _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
-        };
-        let copy = Arc::clone(&self.file(key).copy);
-        let is_limited = self.copies.note(&copy, || Copied::open(&real, is_fresh), end);
-        done(u64::from(!is_limited))
     }
 }

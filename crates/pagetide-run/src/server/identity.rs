@@ -1,6 +1,7 @@
-//! Identifies the file behind a descriptor, and opens the file again.
+//! Identifies the file behind a descriptor, opens the file again, and tells where its pages are.
 
 use crate::errno::Errno;
+use pagetide_sys::kernel_cache::read_kernel_cache;
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -44,6 +45,21 @@ pub(super) fn path_of(descriptor: &impl AsFd) -> PathBuf {
 pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
+}
+
+/// Returns true if no page of the file is in the kernel's page cache.
+pub(super) fn is_uncached(file: impl AsFd) -> bool {
+    read_kernel_cache(file, 0, 0).is_ok_and(|found| found.nr_cached == 0)
+}
+
+/// Returns true if the file's pages in memory are its only storage.
+pub(super) fn is_in_memory(file: &OwnedFd) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    const HUGETLBFS: u64 = 0x9584_58f6;
+    let is_one =
+        |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
+    rustix::fs::fstatfs(file).is_ok_and(is_one)
 }
 
 /// Locks `mutex`, even if a holder panicked: other files must still be written back.

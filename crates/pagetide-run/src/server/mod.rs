@@ -16,6 +16,7 @@ mod changes;
 mod copies;
 mod holders;
 mod identity;
+mod kernel_files;
 mod life;
 mod maps;
 mod opened;
@@ -24,6 +25,7 @@ mod packets;
 mod position;
 mod requests;
 mod served_file;
+mod small_files;
 mod sockets;
 mod trays;
 mod turn;
@@ -47,6 +49,7 @@ use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Reading;
 use pagetide_sys::tray::NR_SLOTS;
 use served_file::{Description, Hands, ServedFile};
+use small_files::SmallFiles;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -89,6 +92,7 @@ pub struct Server {
     maps: Maps,
     leases: Leases,
     copies: Arc<Copies>,
+    small_files: Arc<SmallFiles>,
     next_id: AtomicU64,
     handed_over: [AtomicU64; Reason::ALL.len()],
     said: Mutex<BTreeSet<String>>,
@@ -111,7 +115,9 @@ impl Server {
             }
             None => None,
         };
-        let copies = Arc::new(Copies::new(cache.stats().memory_bytes));
+        let limit = cache.stats().memory_bytes;
+        let small_files = Arc::new(SmallFiles::new(&cache));
+        let copies = Arc::new(Copies::new(limit, Arc::clone(&small_files)));
         Ok(Server {
             cache,
             filter,
@@ -125,6 +131,7 @@ impl Server {
             maps: Maps::default(),
             leases: Leases::default(),
             copies,
+            small_files,
             next_id: AtomicU64::new(1),
             handed_over: Default::default(),
             said: Mutex::default(),
@@ -154,7 +161,7 @@ impl Server {
         let scanning = thread.spawn(move || holders::scan::run(&own))?;
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-copies".into());
-        let dropping = thread.spawn(move || copies::run(&own))?;
+        let dropping = thread.spawn(move || kernel_files::run(&own))?;
         let threads = [watching, accepting, scanning, dropping];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
@@ -210,6 +217,7 @@ impl Server {
             Op::Lock => self.lock_pages(process, request),
             Op::StandIn => self.stand_in(request.id),
             Op::Pass => self.pass(request, files),
+            Op::Remember => self.remember(request, source),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)
@@ -451,6 +459,7 @@ impl Server {
             }
         }
         self.copies.finish();
+        self.return_loan();
         flushed
     }
 }

@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Server;
 use super::answer::ONLY_KERNEL;
-use super::copies::{Copies, CopySlot, is_uncached};
-use super::identity::{lock, path_of};
+use super::copies::{Copies, CopySlot};
+use super::identity::{is_uncached, lock, path_of};
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
 /// write-back in progress, so not every write or kernel tick makes one.
@@ -83,6 +83,7 @@ impl Opened {
         made: Option<OwnedFd>,
         write: bool,
     ) -> Result<Opened, Reason> {
+        let was_made = made.is_some();
         let real = match made {
             Some(real) => real,
             None => open(&path_of(stand_in), write)?,
@@ -93,10 +94,20 @@ impl Opened {
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
         lease(&real, kind)?;
-        Opened::with_lease(server, &real, kind).map_err(|_| {
+        let mut opened = Opened::with_lease(server, &real, kind).map_err(|_| {
             let _ = lease::release(real.as_fd());
             Reason::Excluded
-        })
+        })?;
+        if was_made {
+            opened.has_pages_of_the_run();
+        }
+        Ok(opened)
+    }
+
+    /// Records that all pages in the kernel's page cache are the run's.
+    pub(super) fn has_pages_of_the_run(&mut self) {
+        self.is_fresh = true;
+        *self.has_copies.get_mut() = !self.file.is_empty();
     }
 
     fn with_lease(

@@ -224,6 +224,7 @@ impl Server {
         if is_closed && let Some(reads) = reads {
             reads();
         }
+        self.limit_small_files();
         self.holders.scan();
         written
     }

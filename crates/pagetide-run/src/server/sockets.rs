@@ -239,6 +239,11 @@ impl<'a> Connection<'a> {
                 }
                 Ok(())
             }
+            Op::Remember if request.total == 0 => {
+                // The process does not wait for the outcome.
+                let _ = self.server.remember(request, source);
+                Ok(())
+            }
             Op::Share => send_shared(&self.link.socket, self.server),
             Op::Tray => {
                 self.tray = None;

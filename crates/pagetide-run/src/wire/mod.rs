@@ -30,9 +30,9 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 18;
-/// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
-/// [`variable`] flags, an abstract socket's name, and the limit in bytes.
+pub const VERSION: u32 = 19;
+/// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
+/// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// Maximum payload of a packet, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
@@ -48,6 +48,8 @@ pub const FILE_BYTES_MAX: u64 = 1 << 43;
 /// left to the kernel without a request, and a growing file is written through. Below this length,
 /// the kernel gets a file that is mapped for writing: see [`Reason::Short`].
 pub const SHORT_FILE_BYTES: u64 = CHUNK_BYTES as u64;
+/// Maximum length of a path in [`Op::Remember`], in bytes.
+pub const PATH_BYTES_MAX: usize = 512;
 /// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.
@@ -232,6 +234,11 @@ ops! {
     /// descriptor. Before the reply, the server drops the file's pages in the kernel's page cache
     /// beyond a few. Replies with 1 if the server cannot.
     Pass,
+    /// Reports small files that the program has brought into the kernel's page cache. The payload
+    /// is a [`SmallFile`] for each. With `total` 1, the server first drops pages of small files
+    /// beyond its bound, and replies with 1 if it does not find the last file by its path.
+    /// Otherwise there is no reply.
+    Remember,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
@@ -278,6 +285,9 @@ pub mod lend {
 
 /// Flags of [`Op::Pass`], and the interval of its reports.
 pub mod pass {
+    /// Bytes of small files that a process reports with [`super::Op::Remember`] between two waits
+    /// for a reply.
+    pub const SMALL_WINDOW: u64 = 1 << 19;
     /// The file is not read sequentially, or the program closes the descriptor.
     pub const WHOLE: u64 = 1;
     /// No page of the file was in the kernel's page cache before the process's first access.

@@ -1,4 +1,4 @@
-//! Notices, which have no reply: hits without a request, and missed pages.
+//! Notices: hits without a request, missed pages, and small files in the kernel's page cache.
 
 use super::{put, take};
 
@@ -113,9 +113,68 @@ pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8
     (labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode), log)
 }
 
+/// Bytes of a [`SmallFile`] without its path.
+pub const SMALL_FILE_BYTES: usize = 32;
+
+/// Marks a written file in the field of the path's length.
+const WRITTEN: u64 = 1 << 63;
+
+/// The head of a report of a small file. The path follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SmallFile {
+    /// Device number, as in stat(2).
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Bytes in the kernel's page cache, at most.
+    pub nr_bytes: u64,
+    /// True if the program has written the bytes.
+    pub is_written: bool,
+    /// Bytes of the path.
+    pub path_len: usize,
+}
+
+impl SmallFile {
+    /// Encodes the head.
+    pub fn encode(&self) -> [u8; SMALL_FILE_BYTES] {
+        let mut bytes = [0; SMALL_FILE_BYTES];
+        let last = self.path_len as u64 | if self.is_written { WRITTEN } else { 0 };
+        let fields = [self.device, self.inode, self.nr_bytes, last];
+        (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
+        bytes
+    }
+}
+
+/// Decodes small files with their paths, up to the first one that is not whole.
+pub fn decode_small_files(mut bytes: &[u8]) -> impl Iterator<Item = (SmallFile, &[u8])> {
+    std::iter::from_fn(move || {
+        let (head, rest) = bytes.split_at_checked(SMALL_FILE_BYTES)?;
+        let is_written = take(head, 24) & WRITTEN != 0;
+        let path_len = usize::try_from(take(head, 24) & !WRITTEN).ok()?;
+        let (path, rest) = rest.split_at_checked(path_len)?;
+        bytes = rest;
+        let (device, inode, nr_bytes) = (take(head, 0), take(head, 8), take(head, 16));
+        Some((SmallFile { device, inode, nr_bytes, is_written, path_len }, path))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_files_survive_the_wire() {
+        let file = |inode, path_len| {
+            let is_written = inode == 1;
+            SmallFile { device: 5, inode, nr_bytes: 9, is_written, path_len }
+        };
+        let files = [(file(1, 2), &b"/a"[..]), (file(u64::MAX, 0), &b""[..])];
+        let bytes: Vec<u8> =
+            files.iter().flat_map(|(file, path)| [&file.encode()[..], path].concat()).collect();
+        assert!(decode_small_files(&bytes).eq(files));
+        assert_eq!(decode_small_files(&bytes[..40]).count(), 1, "the second one is not whole");
+        assert_eq!(decode_small_files(&[0xff; 64]).count(), 0, "a path without end");
+    }
 
     #[test]
     fn a_log_survives_the_wire() {

@@ -1,7 +1,7 @@
 //! The page cache: opening files, statistics, resizing, and shutdown.
 
 use crate::api::file::{Access, File};
-use crate::api::seam::HeldFiles;
+use crate::api::seam::{FrameUse, HeldFiles};
 use crate::api::stats::cache::CacheStats;
 use crate::engine::errors::{OpenError, ResizeError, SyncError};
 use crate::engine::flush::scope::OnLocked;
@@ -9,6 +9,7 @@ use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::engine::sizer::SizeChanges;
+use crate::engine::stats::counters::Event;
 use crate::memory::store::{Backing, Store};
 use crate::workers::CacheShared;
 use pagetide_core::lru::GenCommandError;
@@ -302,6 +303,19 @@ impl HeldFiles for PageCache {
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
         let arena = &self.shared.engine.pages.arena;
         Some((arena.shared_files()?, arena.nr_frames()))
+    }
+
+    fn frame_use(&self) -> Option<FrameUse> {
+        let engine = &self.shared.engine;
+        if engine.sizer.is_some() || engine.source.tiering.is_some() {
+            return None;
+        }
+        let count = |event| engine.pages.counters.collect(event);
+        Some(FrameUse {
+            nr_bytes: engine.pages.nodes.managed_bytes(),
+            nr_resident_bytes: Bytes::from_pages(engine.pages.nodes.sample_resident()).0,
+            nr_accesses: count(Event::Hit) + count(Event::Miss),
+        })
     }
 }
 

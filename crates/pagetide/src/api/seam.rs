@@ -4,6 +4,7 @@
 //! ```text
 //!   HeldFiles     a file opened under a lease               open_held
 //!                 frames that other processes read          shared_files
+//!                 memory for other uses of the server       frame_use
 //!   SharedPages   hits and misses of other processes        touch_ranges, admit, bring_in
 //!                 visibility of a file's pages              hide, show, show_only_to
 //!   MappedPages   pages that other processes map            page_file, map_in, map_in_to_write
@@ -42,6 +43,21 @@ pub trait HeldFiles {
     /// Returns the two memory files for views in other processes, and the number of frames. `None`
     /// unless the cache was built to be shared.
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)>;
+
+    /// Returns the use of the frames. `None` if the server must not resize the cache, because the
+    /// cache resizes itself or has tiers.
+    fn frame_use(&self) -> Option<FrameUse>;
+}
+
+/// The use of a cache's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameUse {
+    /// All frames, in bytes.
+    pub nr_bytes: u64,
+    /// Frames with pages, in bytes.
+    pub nr_resident_bytes: u64,
+    /// Number of accesses since the cache was built.
+    pub nr_accesses: u64,
 }
 
 /// Server operations on an open file.

@@ -172,10 +172,14 @@ impl ServedFile {
         is_fresh: bool,
     ) -> Result<Opened, Reason> {
         let taken = server.copies.take(&self.copy);
+        let is_small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
         match Opened::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
+                if is_small {
+                    opened.has_pages_of_the_run();
+                }
                 Ok(opened)
             }
             Err(reason) => {

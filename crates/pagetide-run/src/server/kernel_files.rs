@@ -1,0 +1,167 @@
+//! Files that the kernel serves: the library's reports, and the bytes of all files together.
+//!
+//! ```text
+//!   a MiB moved past the server --> pass      --> copies       a few MiB, with descriptors
+//!   small files                 --> remember  --> small_files  memory that the page cache lends
+//!   every 10 ms                 --> both
+//! ```
+//!
+//! **Invariants.** A small file is opened only while the server does not manage the file: the open
+//! would break the server's own lease.
+
+use super::Server;
+use super::answer::{Outcome, done};
+use super::copies::Unseen;
+use super::identity::{FileKey, is_uncached, lock, path_of};
+use super::served_file::Hands;
+use super::small_files::Numbers;
+use crate::errno::Errno;
+use crate::wire::{Request, decode_small_files, pass};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Limits the files every 10 ms, until the server stops.
+pub(super) fn run(server: &Server) {
+    server.copies.run(|| server.is_stopping(), || server.tick_small_files());
+}
+
+impl Server {
+    /// Watches standard input, output and error of the run, which its programs inherit, if they are
+    /// regular files.
+    pub(super) fn watch_standard_files(&self) {
+        let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        let (input, output) = ((input.as_fd(), Unseen::Reads), (output.as_fd(), Unseen::Writes));
+        for (standard, unseen) in [output, (errors.as_fd(), Unseen::Writes), input] {
+            let is_file = |stat: &rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+            let is_regular = rustix::fs::fstat(standard).is_ok_and(|stat| is_file(&stat));
+            if let Some((key, _)) = FileKey::of(&standard).ok().filter(|_| is_regular) {
+                let is_fresh = is_uncached(standard);
+                self.copies.watch(&self.file(key).copy, &standard, is_fresh, unseen);
+            }
+        }
+    }
+
+    /// Returns the run's bytes in the kernel's page cache, now and at most.
+    pub fn kernel_bytes_cached(&self) -> (u64, u64) {
+        let (now, most) = self.copies.nr_bytes();
+        let small_files = &self.small_files;
+        (now + small_files.nr_bytes(), most + small_files.nr_bytes_max())
+    }
+
+    /// Limits the pages of a file that the kernel serves. `files` holds the program's descriptor.
+    /// Replies with 1 if the pages cannot be limited.
+    pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
+        let real = files.into_iter().next().ok_or(Errno::BADF)?;
+        let (key, _) = FileKey::of(&real)?;
+        let is_fresh = request.flags & pass::FRESH != 0;
+        let end = match request.offset {
+            _ if request.flags & pass::WHOLE != 0 => None,
+            0.. => Some(request.offset as u64),
+            _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
+        };
+        let copy = Arc::clone(&self.file(key).copy);
+        let is_limited = self.copies.pass(&copy, &real, is_fresh, end);
+        done(u64::from(!is_limited))
+    }
+
+    /// Remembers small files that a process has reported. Replies with 1 if the server does not
+    /// find the last file by its path.
+    pub(super) fn remember(&self, request: &Request, records: &[u8]) -> Outcome {
+        let mut is_found = true;
+        let mut files = decode_small_files(records).peekable();
+        while let Some((file, path)) = files.next() {
+            let path = Path::new(OsStr::from_bytes(path));
+            let numbers = (file.device, file.inode);
+            let is_checked = request.total == 1 && files.peek().is_none();
+            is_found = !is_checked || open_name(path, numbers).is_some();
+            if is_found {
+                self.small_files.insert(numbers, path, file.nr_bytes);
+            }
+            if is_found && file.is_written && self.small_files.is_nearly_full() {
+                let open = |numbers, path: &Path| self.open_small_file(numbers, path);
+                self.small_files.start_write_back(numbers, open);
+            }
+        }
+        self.limit_small_files();
+        done(u64::from(!is_found))
+    }
+
+    /// Returns the bytes that all files may keep in the kernel's page cache.
+    fn kernel_bytes_max(&self) -> u64 {
+        self.copies.most() + self.small_files.nr_lent_bytes()
+    }
+
+    fn nr_kernel_bytes(&self) -> u64 {
+        self.small_files.nr_bytes() + self.copies.nr_limited_bytes()
+    }
+
+    /// Keeps the small files within the loan: borrows more, or drops the oldest files.
+    pub(super) fn limit_small_files(&self) {
+        let files = &self.small_files;
+        while self.nr_kernel_bytes() > self.kernel_bytes_max() || files.has_many_files() {
+            let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
+            if borrowed {
+                self.copies.wake();
+            } else if !self.drop_oldest_small_file() {
+                return;
+            }
+        }
+    }
+
+    /// Limits the small files, and returns a step of the loan if the page cache needs frames.
+    /// Returns true if a loan is left.
+    pub(super) fn tick_small_files(&self) -> bool {
+        let files = &self.small_files;
+        self.limit_small_files();
+        if files.is_needed(&self.cache) {
+            let drop_files = || {
+                while self.nr_kernel_bytes() > self.kernel_bytes_max()
+                    && self.drop_oldest_small_file()
+                {}
+            };
+            files.give_back(&self.cache, files.step(), drop_files);
+        }
+        files.nr_lent_bytes() > 0
+    }
+
+    /// Returns the whole loan at the end of the run. The files keep their pages.
+    pub(super) fn return_loan(&self) {
+        self.small_files.give_back(&self.cache, u64::MAX, || {});
+    }
+
+    fn drop_oldest_small_file(&self) -> bool {
+        let open = |numbers, path: &Path| self.open_small_file(numbers, path);
+        self.small_files.drop_oldest(open)
+    }
+
+    /// Opens a small file. Returns `None` if the server manages the file.
+    ///
+    /// # Errors
+    /// Fails with the error of the open, and with `EAGAIN` while another thread uses the file.
+    fn open_small_file(&self, numbers: Numbers, path: &Path) -> Result<Option<OwnedFd>, Errno> {
+        let name = open_name(path, numbers).ok_or(Errno::NOENT)?;
+        let known = lock(&self.files).get(&FileKey::of(&name)?.0).cloned();
+        // The owner of the lease drops the pages of a managed file.
+        let state = match &known {
+            Some(file) => Some(file.state.try_read().map_err(|_| Errno::AGAIN)?),
+            None => None,
+        };
+        if state.is_some_and(|state| matches!(*state, Hands::Ours(_))) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        rustix::fs::open(path_of(&name), flags, Mode::empty()).map(Some)
+    }
+}
+
+/// Opens the name of a small file, unless the path names another file now.
+fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let name = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&name).ok()?;
+    (numbers == (stat.st_dev, stat.st_ino)).then_some(name)
+}

@@ -1,0 +1,297 @@
+//! Small files that the run leaves in the kernel's page cache.
+//!
+//! **Problem.** A program reads many small files faster from the kernel than from a server, again
+//! and again. But the kernel's page cache is outside the limit.
+//!
+//! **Idea.** The page cache lends a part of its memory to the small files, as long as the page
+//! cache does not need the memory itself. The server remembers each file by its path and drops the
+//! oldest file's pages when all files together exceed the loan. No descriptor is kept, so a file
+//! can be unmounted, removed and leased at any time.
+//!
+//! ```text
+//!   library: a file that was not cached ---.
+//!   a new file, a second after its close --+--> insert --> more than the loan?
+//!                                                           frames are free: borrow a step more
+//!                                                           otherwise: drop the oldest file
+//!   every 10 ms: the frames run low ------------------> drop files, return a step
+//! ```
+//!
+//! The sum of the frames and of the loan never exceeds the limit.
+//!
+//! **Invariants.** A file that the server leases is not remembered here, because the open before
+//! the drop would break the lease: [`SmallFiles::remove`] comes first. The list's lock is the last
+//! lock: a drop, which holds it, only tries to lock a file's state.
+//!
+//! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
+
+use super::identity::{lock, path_of};
+use crate::errno::Errno;
+use pagetide::seam::{FrameUse, HeldFiles};
+use pagetide::{Bytes, PageCache};
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
+use rustix::fs::{Advice, fadvise};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A step of the loan is the limit divided by `STEP_PART`, at most `STEP_BYTES_MAX`. The page cache
+/// keeps at least the limit divided by `KEPT_PART`.
+const STEP_PART: u64 = 16;
+const STEP_BYTES_MAX: u64 = 32 << 20;
+const KEPT_PART: u64 = 4;
+/// Minimum limit of a run with a loan, in bytes.
+const LIMIT_MIN: u64 = 8 << 20;
+/// Maximum number of remembered files.
+const FILES_MAX: usize = 1 << 16;
+/// Time without an access after which the page cache lends frames in use.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Device and inode number, as in stat(2).
+pub(super) type Numbers = (u64, u64);
+
+struct Named {
+    path: PathBuf,
+    nr_bytes: u64,
+}
+
+#[derive(Default)]
+struct List {
+    files: HashMap<Numbers, Named>,
+    /// Oldest first. Files that are no longer in `files` are passed over.
+    order: VecDeque<Numbers>,
+}
+
+/// The part of the frames that the page cache lends.
+struct Loan {
+    step: u64,
+    /// Number of accesses of the page cache, and the time at which this number was seen first.
+    nr_accesses: u64,
+    since: Instant,
+}
+
+impl Loan {
+    /// Returns true if the page cache has not been accessed for long.
+    fn is_idle(&mut self, frames: &FrameUse) -> bool {
+        if self.nr_accesses != frames.nr_accesses {
+            (self.nr_accesses, self.since) = (frames.nr_accesses, Instant::now());
+        }
+        self.since.elapsed() > IDLE
+    }
+}
+
+/// Opens a small file for a drop of its pages. Returns `None` if the server manages the file.
+pub(super) trait Open: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno> {}
+
+impl<T: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>> Open for T {}
+
+pub(super) struct SmallFiles {
+    list: Mutex<List>,
+    nr_bytes: AtomicU64,
+    nr_bytes_max: AtomicU64,
+    loan: Mutex<Loan>,
+    nr_lent_bytes: AtomicU64,
+    nr_lent_bytes_max: u64,
+}
+
+impl SmallFiles {
+    /// Makes an empty list for a run with this page cache.
+    pub(super) fn new(cache: &PageCache) -> SmallFiles {
+        let limit = cache.frame_use().map_or(0, |frames| frames.nr_bytes);
+        let step = (limit / STEP_PART).min(STEP_BYTES_MAX) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let most = if limit < LIMIT_MIN { 0 } else { limit - limit / KEPT_PART };
+        SmallFiles {
+            list: Mutex::default(),
+            nr_bytes: AtomicU64::new(0),
+            nr_bytes_max: AtomicU64::new(0),
+            loan: Mutex::new(Loan { step, nr_accesses: 0, since: Instant::now() }),
+            nr_lent_bytes: AtomicU64::new(0),
+            nr_lent_bytes_max: most,
+        }
+    }
+
+    pub(super) fn nr_bytes(&self) -> u64 {
+        self.nr_bytes.load(Relaxed)
+    }
+
+    pub(super) fn nr_bytes_max(&self) -> u64 {
+        self.nr_bytes_max.load(Relaxed)
+    }
+
+    pub(super) fn nr_lent_bytes(&self) -> u64 {
+        self.nr_lent_bytes.load(Relaxed)
+    }
+
+    pub(super) fn nr_lent_bytes_max(&self) -> u64 {
+        self.nr_lent_bytes_max
+    }
+
+    /// Remembers a file with up to `nr_bytes` in the kernel's page cache.
+    pub(super) fn insert(&self, numbers: Numbers, path: &Path, nr_bytes: u64) {
+        let nr_bytes = nr_bytes.next_multiple_of(PAGE_BYTES as u64);
+        let mut list = lock(&self.list);
+        let named = Named { path: path.to_owned(), nr_bytes };
+        let now = self.nr_bytes.fetch_add(nr_bytes, Relaxed) + nr_bytes;
+        self.nr_bytes_max.fetch_max(now, Relaxed);
+        match list.files.insert(numbers, named) {
+            Some(before) => {
+                self.nr_bytes.fetch_sub(before.nr_bytes, Relaxed);
+            }
+            None => list.order.push_back(numbers),
+        }
+    }
+
+    /// Remembers an open file by its name, so that its pages stay. Returns false if the file has no
+    /// name.
+    pub(super) fn keep(&self, file: &File, nr_bytes: u64) -> bool {
+        let Ok(stat) = rustix::fs::fstat(file) else { return false };
+        let Ok(path) = std::fs::read_link(path_of(file)) else { return false };
+        if stat.st_nlink == 0 || self.nr_lent_bytes_max == 0 {
+            return false;
+        }
+        if self.is_nearly_full() {
+            // The pages are clean when the file is the oldest.
+            let _ = write_back(file, false);
+        }
+        self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
+        true
+    }
+
+    /// Forgets a file. Returns true if the file was remembered.
+    pub(super) fn remove(&self, numbers: Numbers) -> bool {
+        // An entry in `order` stays until it is the oldest.
+        let removed = lock(&self.list).files.remove(&numbers);
+        self.nr_bytes.fetch_sub(removed.as_ref().map_or(0, |named| named.nr_bytes), Relaxed);
+        removed.is_some()
+    }
+
+    /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
+    /// for a lock. Returns false if there is no file.
+    pub(super) fn drop_oldest(&self, open: impl Open) -> bool {
+        let mut list = lock(&self.list);
+        while let Some(numbers) = list.order.pop_front() {
+            let Some(named) = list.files.get(&numbers) else { continue };
+            let mut opened = open(numbers, &named.path);
+            if matches!(opened, Err(Errno::NOENT)) {
+                self.follow_renames(&mut list, numbers);
+                opened = match list.files.get(&numbers) {
+                    Some(named) => open(numbers, &named.path),
+                    None => return true,
+                };
+            }
+            // A managed file's pages are dropped by the owner of the lease.
+            if let Ok(Some(file)) = opened {
+                drop_pages(&file);
+            }
+            self.forget(&mut list, numbers);
+            return true;
+        }
+        false
+    }
+
+    /// Looks for the files of one folder by their inode numbers, after one of them has another
+    /// name. Forgets the files that are not in the folder.
+    fn follow_renames(&self, list: &mut List, renamed: Numbers) {
+        let Some(folder) = list.files.get(&renamed).and_then(|named| named.path.parent()) else {
+            return self.forget(list, renamed);
+        };
+        let folder = folder.to_owned();
+        let is_here = |named: &Named| named.path.parent() == Some(&folder);
+        let here = list.files.iter().filter(|(_, named)| is_here(named));
+        let mut lost: HashMap<u64, Numbers> =
+            here.map(|(numbers, _)| (numbers.1, *numbers)).collect();
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let found = lost.remove(&entry.ino());
+            if let Some(named) = found.and_then(|numbers| list.files.get_mut(&numbers)) {
+                named.path = entry.path();
+            }
+        }
+        lost.into_values().for_each(|numbers| self.forget(list, numbers));
+    }
+
+    fn forget(&self, list: &mut List, numbers: Numbers) {
+        if let Some(named) = list.files.remove(&numbers) {
+            self.nr_bytes.fetch_sub(named.nr_bytes, Relaxed);
+        }
+    }
+
+    /// Returns true if new files are to be written back at once.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.nr_bytes() >= self.nr_lent_bytes_max() / 4 * 3
+    }
+
+    /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.
+    pub(super) fn start_write_back(&self, numbers: Numbers, open: impl Open) {
+        let list = lock(&self.list);
+        let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
+        let _ = opened.flatten().map(|file| write_back(file, false));
+    }
+
+    pub(super) fn has_many_files(&self) -> bool {
+        lock(&self.list).order.len() > FILES_MAX
+    }
+
+    /// Borrows a step more from the page cache. Returns false if the page cache needs its frames.
+    pub(super) fn borrow_step(&self, cache: &PageCache) -> bool {
+        let mut loan = lock(&self.loan);
+        let lent = self.nr_lent_bytes();
+        let Some(frames) = cache.frame_use().filter(|_| lent + loan.step <= self.nr_lent_bytes_max)
+        else {
+            return false;
+        };
+        let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);
+        let is_idle = loan.is_idle(&frames);
+        let has_room = nr_free > loan.step + low_mark(&frames);
+        let may_borrow = frames.nr_bytes > loan.step && (has_room || is_idle);
+        if !may_borrow || cache.resize(Bytes(frames.nr_bytes - loan.step)).is_err() {
+            return false;
+        }
+        self.nr_lent_bytes.store(lent + loan.step, Relaxed);
+        true
+    }
+
+    /// Returns true if the page cache needs a step of the loan back.
+    pub(super) fn is_needed(&self, cache: &PageCache) -> bool {
+        let mut loan = lock(&self.loan);
+        let Some(frames) = cache.frame_use() else { return false };
+        let nr_free = frames.nr_bytes.saturating_sub(frames.nr_resident_bytes);
+        self.nr_lent_bytes() > 0 && nr_free <= low_mark(&frames) && !loan.is_idle(&frames)
+    }
+
+    /// Returns up to `nr_bytes` of the loan. `drop_files` keeps the files within the rest first.
+    pub(super) fn give_back(&self, cache: &PageCache, nr_bytes: u64, drop_files: impl FnOnce()) {
+        let _loan = lock(&self.loan);
+        let nr_bytes = nr_bytes.min(self.nr_lent_bytes());
+        self.nr_lent_bytes.fetch_sub(nr_bytes, Relaxed);
+        drop_files();
+        if let Some(frames) = cache.frame_use().filter(|_| nr_bytes > 0) {
+            // A cache that cannot grow stays below the limit.
+            let _ = cache.resize(Bytes(frames.nr_bytes + nr_bytes));
+        }
+    }
+
+    pub(super) fn step(&self) -> u64 {
+        lock(&self.loan).step
+    }
+}
+
+/// Returns the number of free bytes below which the frames run low.
+fn low_mark(frames: &FrameUse) -> u64 {
+    frames.nr_bytes / 8
+}
+
+/// Drops a file's pages. Writes dirty pages back before.
+fn drop_pages(file: impl AsFd + Copy) {
+    let drop = || fadvise(file, 0, None, Advice::DontNeed);
+    let _ = drop();
+    if read_kernel_cache(file, 0, 0).is_ok_and(|left| left.nr_cached > 0) {
+        // A failed write-back is reported to the program's next sync.
+        let _ = write_back(file, true);
+        let _ = drop();
+    }
+}
