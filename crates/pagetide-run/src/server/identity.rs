@@ -2,9 +2,10 @@
 
 use crate::errno::Errno;
 use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::process::Uid;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Identity of a file. A later file with the same inode number has another key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,6 +45,12 @@ pub(super) fn path_of(descriptor: &impl AsFd) -> PathBuf {
 pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
+}
+
+/// Returns the user that may use the server. The server never changes its user.
+pub(super) fn own_user() -> Uid {
+    static OWN_USER: OnceLock<Uid> = OnceLock::new();
+    *OWN_USER.get_or_init(rustix::process::getuid)
 }
 
 /// Locks `mutex`, even if a holder panicked: other files must still be written back.

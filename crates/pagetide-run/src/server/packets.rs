@@ -1,5 +1,6 @@
 //! Received packets: bytes, passed descriptors, and the sending process.
 
+use super::identity::own_user;
 use crate::errno::Errno;
 use crate::wire::REQUEST_FILES_MAX;
 use pagetide_sys::Patience;
@@ -58,9 +59,7 @@ pub(super) fn receive(
     for message in beside.drain() {
         match message {
             RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender)
-                if sender.uid != rustix::process::getuid() =>
-            {
+            RecvAncillaryMessage::ScmCredentials(sender) if sender.uid != own_user() => {
                 return Err(Errno::PERM);
             }
             RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),

@@ -10,7 +10,7 @@
 
 use super::answer::Answer;
 use super::changes::Author;
-use super::identity::{lock, path_of};
+use super::identity::{lock, own_user, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
 use super::served_file::Description;
@@ -158,7 +158,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
 }
 
 fn is_own_user(socket: &OwnedFd) -> bool {
-    sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
+    sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == own_user())
 }
 
 /// Removes a process's socket, even if a request panics.
