@@ -17,14 +17,21 @@ pub(super) struct Received {
     pub(super) pid: i32,
 }
 
-/// Receives the next packet as [`receive`] does, after an adaptive spin. Calls `about_to_sleep`
-/// before a blocking wait.
-pub(super) fn receive_next(
+/// A packet, or a result of a look elsewhere.
+pub(super) enum Next<T> {
+    Received(Result<Received, Errno>),
+    Looked(T),
+}
+
+/// Waits for a packet as [`receive`] does, or for a result of `look`, after an adaptive spin. Calls
+/// `may_sleep` before a blocking wait. If `may_sleep` returns false, `look` has a result.
+pub(super) fn receive_next<T>(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
     patience: &mut Patience,
-    about_to_sleep: impl FnOnce(),
-) -> Result<Received, Errno> {
+    look: impl Fn() -> Option<T>,
+    may_sleep: impl FnOnce() -> bool,
+) -> Next<T> {
     let (packet, was_there) = (Cell::new(packet), RecvFlags::DONTWAIT);
     let receive = |flags| {
         let bytes = packet.take();
@@ -32,12 +39,18 @@ pub(super) fn receive_next(
         packet.set(bytes);
         received
     };
-    let look = || Some(receive(was_there)).filter(|one| !matches!(one, Err(Errno::AGAIN)));
-    let sleep = || {
-        about_to_sleep();
-        receive(RecvFlags::empty())
+    let look_twice = || {
+        let looked = look().map(Next::Looked);
+        looked.or_else(|| match receive(was_there) {
+            Err(Errno::AGAIN) => None,
+            received => Some(Next::Received(received)),
+        })
     };
-    patience.wait(look, sleep)
+    let sleep = || match may_sleep() {
+        true => Next::Received(receive(RecvFlags::empty())),
+        false => look().map_or(Next::Received(Err(Errno::AGAIN)), Next::Looked),
+    };
+    patience.wait(look_twice, sleep)
 }
 
 /// Waits for one packet. An empty packet means a closed socket. Fails with `EPERM` for another

@@ -15,6 +15,7 @@ use super::changes::{Author, Contents};
 use super::opened::Opened;
 use super::served_file::Description;
 use super::turn::HeldTurn;
+use super::windows::Source;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
 use pagetide::File;
@@ -90,7 +91,7 @@ pub(super) fn begin(
     description: &Arc<Description>,
     author: Author<'_>,
     request: &Request,
-    source: &[u8],
+    source: Source<'_>,
 ) -> Result<(Answer, Option<LongWrite>), Errno> {
     description.must_write()?;
     let start = Start::of(request)?;
@@ -119,7 +120,7 @@ fn try_once(
     description: &Description,
     author: Author<'_>,
     request: &Request,
-    source: &[u8],
+    source: Source<'_>,
     start: Start,
     has_growth: bool,
 ) -> Result<Tried, Errno> {
@@ -142,7 +143,7 @@ fn try_once(
         if !has_growth && base + total > handle.len() {
             return done(0);
         }
-        let source = &source[..source.len().min(total as usize)];
+        let source = source.front(total);
         let nr_written = write_front(author, opened, handle, source, base)?;
         next = Some(base + nr_written as u64);
         durability.make(handle)?;
@@ -173,7 +174,7 @@ fn write_front(
     author: Author<'_>,
     opened: &Opened,
     handle: &File,
-    source: &[u8],
+    source: Source<'_>,
     offset: u64,
 ) -> Result<usize, Errno> {
     let contents = Contents::written(handle, offset, source.len() as u64);
@@ -198,17 +199,17 @@ impl LongWrite {
         &mut self,
         author: Author<'_>,
         request: &Request,
-        source: &[u8],
+        source: Source<'_>,
     ) -> Outcome {
         let offset = self.next;
         let moves_position = self.moves_position;
         let mut nr_written = 0;
         let outcome = self.description.share(|opened, inner, handle| {
-            if source.is_empty() {
+            if source.len() == 0 {
                 return done(0);
             }
-            let len = allowed(handle, offset, source.len() as u64, request.len)? as usize;
-            nr_written = write_front(author, opened, handle, &source[..len], offset)?;
+            let len = allowed(handle, offset, source.len() as u64, request.len)?;
+            nr_written = write_front(author, opened, handle, source.front(len), offset)?;
             if moves_position {
                 inner.position.set(offset + nr_written as u64);
             }
