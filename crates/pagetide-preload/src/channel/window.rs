@@ -176,7 +176,7 @@ fn copy_in(window: &Window, source: &[iovec]) -> bool {
         target = to.wrapping_add(part.iov_len);
         match part.iov_len {
             0 => true,
-            ..=SHORT_PART => copy_short(part, to),
+            1..=SHORT_PART => copy_short(part, to),
             _ => copy_by_kernel(part, to),
         }
     })

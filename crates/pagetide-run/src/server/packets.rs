@@ -23,13 +23,14 @@ pub(super) enum Next<T> {
     Looked(T),
 }
 
-/// Waits for a packet as [`receive`] does, or for a result of `look`, after an adaptive spin. Calls
-/// `may_sleep` before a blocking wait. If `may_sleep` returns false, `look` has a result.
+/// Waits for a packet as [`receive`] does, or for a result of `look`, after an adaptive spin. The
+/// spin polls the socket at each `looks_at_socket`-th look. Calls `may_sleep` before a blocking
+/// wait. If `may_sleep` returns false, `look` has a result.
 pub(super) fn receive_next<T>(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
     patience: &mut Patience,
-    look: impl Fn() -> Option<T>,
+    (looks_at_socket, look): (u32, impl Fn() -> Option<T>),
     may_sleep: impl FnOnce() -> bool,
 ) -> Next<T> {
     let (packet, was_there) = (Cell::new(packet), RecvFlags::DONTWAIT);
@@ -39,12 +40,17 @@ pub(super) fn receive_next<T>(
         packet.set(bytes);
         received
     };
+    let mut nr_looks = 0;
     let look_twice = || {
+        nr_looks += 1;
         let looked = look().map(Next::Looked);
-        looked.or_else(|| match receive(was_there) {
+        if looked.is_some() || !u32::is_multiple_of(nr_looks, looks_at_socket) {
+            return looked;
+        }
+        match receive(was_there) {
             Err(Errno::AGAIN) => None,
             received => Some(Next::Received(received)),
-        })
+        }
     };
     let sleep = || match may_sleep() {
         true => Next::Received(receive(RecvFlags::empty())),

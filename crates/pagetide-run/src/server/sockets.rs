@@ -39,6 +39,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// After a write in the window, a thread polls the socket once in so many looks.
+const AFTER_POSTS: u32 = 8;
 /// Stack of a connection's thread, in bytes.
 const STACK_BYTES: usize = 512 << 10;
 /// Number of connections that may wait to be accepted.
@@ -205,6 +207,7 @@ impl<'a> Connection<'a> {
         let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
         let mut target = vec![0; CHUNK_BYTES];
         let mut patience = Patience::NEW;
+        let mut looks_at_socket = 1;
         loop {
             let (socket, long) = (self.link.socket.as_fd(), &mut self.long);
             let window = self.window.as_ref().map(|one| &one.window);
@@ -218,7 +221,9 @@ impl<'a> Connection<'a> {
                 }
                 true
             };
+            let look = (looks_at_socket, look);
             let next = receive_next(socket, &mut packet, &mut patience, look, may_sleep);
+            looks_at_socket = if matches!(next, Next::Looked(())) { AFTER_POSTS } else { 1 };
             window.inspect(|window| window.is_awake());
             let received = match next {
                 Next::Looked(()) if self.answer_posted().is_err() => return,
