@@ -1,4 +1,5 @@
-//! Write windows: a program's thread leaves a write's bytes in memory that it shares with the server.
+//! Write windows: a program's thread leaves a write's bytes in memory that it shares with the
+//! server.
 //!
 //! ```text
 //!   program                     pagetide run

@@ -21,6 +21,7 @@ use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
 use pagetide::File;
 use pagetide::seam::SharedPages;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A write call with packets still to come.
 pub(super) struct LongWrite {
@@ -99,9 +100,15 @@ pub(super) fn begin(
     if start.moves_position() {
         turns.position = Some(description.turn.take());
     }
+    if description.grows.load(Relaxed) {
+        turns.growth = Some(description.file.growth.take());
+    }
     loop {
         match try_once(description, author, request, source, start, turns.growth.is_some())? {
-            Tried::NeedsGrowth => turns.growth = Some(description.file.growth.take()),
+            Tried::NeedsGrowth => {
+                description.grows.store(true, Relaxed);
+                turns.growth = Some(description.file.growth.take());
+            }
             Tried::Answered(answer, next) => {
                 let written = answer.reply.result as u64;
                 let is_whole = answer.reply.status != Status::Done
@@ -140,8 +147,12 @@ fn try_once(
         }
         let base = if appends { handle.len() } else { position };
         let total = allowed(handle, base, wanted, request.len)?;
-        if !has_growth && base + total > handle.len() {
+        let grows = base + total > handle.len();
+        if grows && !has_growth {
             return done(0);
+        }
+        if has_growth && !grows {
+            description.grows.store(false, Relaxed);
         }
         let source = source.front(total);
         let nr_written = write_front(author, opened, handle, source, base)?;

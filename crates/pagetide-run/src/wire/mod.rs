@@ -146,7 +146,7 @@ ops! {
     /// Fills pages as `ReadAt` does, without the bytes. The caller finds the pages by their tag.
     /// Replies with the number of bytes present.
     BringIn,
-    /// Writes the payload at the position, up to file offset `len`. The payload is in the packet, or
+    /// Writes the payload at the position, up to file offset `len`. The payload is in the packet or
     /// in the thread's window. If `total` exceeds the payload,
     /// the call continues with [`Op::WriteAt`] and [`write::CONTINUED`], and keeps its locks until
     /// [`write::LAST`], another request, or the end of the socket. Each packet moves position and
