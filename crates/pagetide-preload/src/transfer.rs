@@ -403,6 +403,8 @@ fn send_front(
     let send = |window: &Window| request(&request_for(window), window.parts(), &[]);
     let mut window = Window::new(parts, done, most.min(one.total as usize));
     let by_window = serve::write(&request_for(&window), window.parts());
+    // The socket finds out how much of the memory there is.
+    let by_window = by_window.filter(|sent| *sent != Err(Errno(libc::EFAULT)));
     if by_window.is_none() && window.len > CHUNK_BYTES {
         held.get_or_insert_with(HeldSignals::new);
         window = Window::new(parts, done, CHUNK_BYTES);

@@ -23,6 +23,25 @@ fn writes_by_a_window_end_as_with_the_kernel() {
     }
 }
 
+/// Filters of containers may refuse the copy by the kernel.
+#[test]
+fn writes_by_a_window_are_right_where_the_kernel_refuses_to_copy() {
+    let test = "writes_by_a_window_are_right_where_the_kernel_refuses_to_copy";
+    if !has("python3", test) || !has("strace", test) {
+        return;
+    }
+    let here = folder();
+    std::fs::write(here.path().join("windows.py"), include_str!("windows.py")).unwrap();
+    let expected = plain_shell_in(here.path(), "python3 windows.py");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-o", "/dev/null", "-e", "trace=process_vm_readv"]);
+    strace.args(["-e", "inject=process_vm_readv:error=EPERM"]).arg(pagetide());
+    strace.args(["run", "--quiet", "--memory", "64M", "--", "python3", "windows.py"]);
+    let output = strace.current_dir(here.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
 /// Counts lines of strace that begin a call.
 fn count(trace: &str, call: &str) -> usize {
     let start = format!("{call}(");

@@ -23,7 +23,8 @@ use pagetide_run::wire::{Op, PAGE_SHIFT, REPLY_FILES_MAX, REQUEST_BYTES, Reply, 
 use pagetide_sys::Patience;
 use pagetide_sys::window::{BY_SOCKET, BYTES_AT, REQUEST_WORDS, Words};
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Bytes that a thread writes before it gets a window: most threads stop earlier. A write counts
@@ -47,6 +48,9 @@ struct Window {
 
 const NONE: Window =
     Window { process: 0, socket: 0, start: std::ptr::null_mut(), len: 0, nr_posted: 0 };
+
+/// Set once the kernel has refused to copy from the process's own memory.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static WINDOW: Cell<Window> = const { Cell::new(NONE) };
@@ -176,13 +180,13 @@ fn copy_in(window: &Window, source: &[iovec]) -> bool {
         target = to.wrapping_add(part.iov_len);
         match part.iov_len {
             0 => true,
-            1..=SHORT_PART => copy_short(part, to),
-            _ => copy_by_kernel(part, to),
+            1..=SHORT_PART => copy_checked(part, to),
+            _ => copy_by_kernel(part, to).unwrap_or_else(|| copy_checked(part, to)),
         }
     })
 }
 
-fn copy_short(part: &iovec, to: *mut u8) -> bool {
+fn copy_checked(part: &iovec, to: *mut u8) -> bool {
     if !memory::is_there(part.iov_base as usize, part.iov_len, false) {
         return false;
     }
@@ -193,17 +197,26 @@ fn copy_short(part: &iovec, to: *mut u8) -> bool {
     true
 }
 
-/// Fails if any of the memory is missing.
-fn copy_by_kernel(part: &iovec, to: *mut u8) -> bool {
+/// Returns false if any of the memory is missing, and `None` if the kernel refuses such copies, as
+/// filters of containers may.
+fn copy_by_kernel(part: &iovec, to: *mut u8) -> Option<bool> {
+    if IS_REFUSED.load(Relaxed) {
+        return None;
+    }
     // SAFETY: getpid has no arguments (S20).
     let pid = unsafe { libc::getpid() } as usize;
     let target = iovec { iov_base: to.cast(), iov_len: part.iov_len };
-    let places = [process::address(&target), 1, process::address(part), 1];
-    let arguments = [pid, places[0], places[1], places[2], places[3], 0];
+    let arguments = [pid, process::address(&target), 1, process::address(part), 1, 0];
     // SAFETY: the kernel reads the program's part (S20) into a checked range of this thread's
     // window (S22).
-    let copied = unsafe { next::system(libc::SYS_process_vm_readv, arguments) };
-    copied == Ok(part.iov_len)
+    match unsafe { next::system(libc::SYS_process_vm_readv, arguments) } {
+        Ok(nr_bytes) => Some(nr_bytes == part.iov_len),
+        Err(Errno(libc::EFAULT)) => Some(false),
+        Err(_) => {
+            IS_REFUSED.store(true, Relaxed);
+            None
+        }
+    }
 }
 
 /// Unmaps this thread's window.
