@@ -30,8 +30,8 @@ const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 const NR_KNOWN: usize = 256;
 /// Longer ranges known per thread.
 const NR_RANGES: usize = 8;
-/// Longer parts are remembered as ranges.
-const FEW_PAGES: usize = 16;
+/// Longer parts are remembered as ranges. As many pages as 64 KiB at any address.
+const FEW_PAGES: usize = 17;
 /// Reads up to this length do not query the file's length.
 const FEW_BYTES: usize = 256 << 10;
 /// A check must not allocate the program's memory.

@@ -154,9 +154,19 @@ pub(crate) fn request(
     Ok(answer.map(|answer| answer.reply))
 }
 
+/// Sends a write with the bytes of `source` by this thread's window. Returns `None` if the window
+/// cannot be used.
+pub(crate) fn write(one: &Request, source: &[iovec]) -> Option<Result<Option<Reply>, Errno>> {
+    let answered = answered(one, channel::window::ask(one, source)?);
+    Some(answered.map(|answer| answer.map(|answer| answer.reply)))
+}
+
 /// Sends a request as [`request`] does. Returns the reply with its descriptors.
 pub(crate) fn exchange(one: &Request, parcel: Parcel<'_>) -> Result<Option<Answer>, Errno> {
-    let answer = ask(one, parcel);
+    answered(one, ask(one, parcel))
+}
+
+fn answered(one: &Request, answer: Result<Answer, Errno>) -> Result<Option<Answer>, Errno> {
     if answer.is_err() && process::has_left_run() {
         return Ok(None);
     }

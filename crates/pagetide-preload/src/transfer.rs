@@ -9,7 +9,7 @@
 //! If the file is handed over in the middle of a call, the kernel does the rest.
 
 use crate::arguments::{Access, refuse, total_of, usable};
-use crate::channel::PARTS_MAX;
+use crate::channel::{self, PARTS_MAX};
 use crate::errno::Errno;
 use crate::held_signals::HeldSignals;
 use crate::self_read::{self, Miss};
@@ -369,12 +369,13 @@ pub(crate) fn write(
         Place::End => (Op::Append, 0, 0),
         Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
-    let is_long = total > CHUNK_BYTES || parts.len() > PARTS_MAX;
+    let most = channel::window::len(total).max(CHUNK_BYTES);
+    let is_long = total > most || parts.len() > PARTS_MAX;
     let mut held = is_long.then(HeldSignals::new);
     let len = limits::file_len_max();
     let flags = flags | more;
     let first = Request { flags, offset, len, total: total as u64, ..Request::new(op, id) };
-    let reply = match send_front(&first, parts, 0, &mut held) {
+    let reply = match send_front(&first, (parts, 0), most, &mut held) {
         Ok(Some(reply)) => reply,
         Ok(None) => return Ok(None),
         Err(Errno(libc::EFBIG)) if len != u64::MAX => return Err(limits::exceed()),
@@ -387,7 +388,7 @@ pub(crate) fn write(
         let offset = base + done as off_t;
         let more = Request { offset, len, flags: flag::CONTINUED, ..Request::new(Op::WriteAt, id) };
         let next = Request { total: (allowed - done) as u64, ..more };
-        match send_front(&next, parts, done, &mut held) {
+        match send_front(&next, (parts, done), most, &mut held) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
             Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, place, offset))),
             // The call reports the bytes before the failure. An empty packet tells the server to
@@ -402,22 +403,30 @@ pub(crate) fn write(
     Ok(Some(done))
 }
 
-/// Sends a write's packet with the bytes after the first `done`, as many as fit and are in the
+/// Sends a write's packet with at most `most` bytes after the first `done`, as many as are in the
 /// program's memory. If more packets may follow, the program's signals are `held`.
 fn send_front(
     one: &Request,
-    parts: &[iovec],
-    done: usize,
+    (parts, done): (&[iovec], usize),
+    most: usize,
     held: &mut Option<HeldSignals>,
 ) -> Result<Option<Reply>, Errno> {
-    let send = |window: &Window| {
+    let request_for = |window: &Window| {
         let is_last = one.flags & flag::CONTINUED != 0 && window.len as u64 == one.total;
         let flags = one.flags | if is_last { flag::LAST } else { 0 };
         let total = if one.flags & flag::CONTINUED != 0 { 0 } else { one.total };
-        request(&Request { flags, total, ..*one }, window.parts(), &[])
+        Request { flags, total, ..*one }
     };
-    let window = Window::new(parts, done, CHUNK_BYTES.min(one.total as usize));
-    match send(&window) {
+    let send = |window: &Window| request(&request_for(window), window.parts(), &[]);
+    let mut window = Window::new(parts, done, most.min(one.total as usize));
+    let by_window = serve::write(&request_for(&window), window.parts());
+    // The socket finds out how much of the memory there is.
+    let by_window = by_window.filter(|sent| *sent != Err(Errno(libc::EFAULT)));
+    if by_window.is_none() && window.len > CHUNK_BYTES {
+        held.get_or_insert_with(HeldSignals::new);
+        window = Window::new(parts, done, CHUNK_BYTES);
+    }
+    match by_window.unwrap_or_else(|| send(&window)) {
         // As the kernel does: a page at a time, up to the end of the memory.
         Err(Errno(libc::EFAULT)) => {
             held.get_or_insert_with(HeldSignals::new);

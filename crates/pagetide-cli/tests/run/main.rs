@@ -43,6 +43,7 @@ mod sqlite_mixtures;
 mod stopped_readers;
 mod suites;
 mod users;
+mod windows;
 mod worlds;
 
 use std::ffi::OsStr;

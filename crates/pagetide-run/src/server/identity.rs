@@ -3,9 +3,10 @@
 use crate::errno::Errno;
 use pagetide_sys::kernel_cache::read_kernel_cache;
 use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::process::Uid;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Identity of a file. A later file with the same inode number has another key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -60,6 +61,12 @@ pub(super) fn is_in_memory(file: &OwnedFd) -> bool {
     let is_one =
         |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
     rustix::fs::fstatfs(file).is_ok_and(is_one)
+}
+
+/// Returns the user that may use the server. The server never changes its user.
+pub(super) fn own_user() -> Uid {
+    static OWN_USER: OnceLock<Uid> = OnceLock::new();
+    *OWN_USER.get_or_init(rustix::process::getuid)
 }
 
 /// Locks `mutex`, even if a holder panicked: other files must still be written back.

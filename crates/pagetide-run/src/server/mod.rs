@@ -29,6 +29,7 @@ mod small_files;
 mod sockets;
 mod trays;
 mod turn;
+mod windows;
 mod writing;
 
 pub use sockets::Listener;
@@ -51,6 +52,7 @@ use pagetide_sys::tray::NR_SLOTS;
 use served_file::{Description, Hands, ServedFile};
 use small_files::SmallFiles;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
@@ -62,6 +64,11 @@ use trays::ThreadTray;
 const FILES_MAX: usize = 1 << 16;
 /// Maximum number of miss rings (trays). Threads without a ring send requests for misses.
 const NR_TRAYS_MAX: usize = 64;
+/// Maximum number of write windows, and the range of their length in bytes. The length is the
+/// cache's divided by `WINDOW_PART`.
+const NR_WINDOWS_MAX: usize = 8;
+const WINDOW_BYTES: RangeInclusive<u64> = 128 << 10..=1 << 20;
+const WINDOW_PART: u64 = 64;
 
 /// Prints a message for the user.
 pub type Say = fn(&str);
@@ -100,6 +107,10 @@ pub struct Server {
     is_stopping: AtomicBool,
     /// Counts the miss rings, which hold one reference each.
     trays: Arc<()>,
+    /// Counts the write windows, which hold one reference each.
+    windows: Arc<()>,
+    /// Bytes of a write window.
+    window_bytes: usize,
 }
 
 impl Server {
@@ -118,6 +129,8 @@ impl Server {
         let limit = cache.stats().memory_bytes;
         let small_files = Arc::new(SmallFiles::new(&cache));
         let copies = Arc::new(Copies::new(limit, Arc::clone(&small_files)));
+        let (shortest, longest) = WINDOW_BYTES.into_inner();
+        let window_bytes = (limit / WINDOW_PART).clamp(shortest, longest) as usize;
         Ok(Server {
             cache,
             filter,
@@ -138,6 +151,8 @@ impl Server {
             nr_lost: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
             trays: Arc::default(),
+            windows: Arc::default(),
+            window_bytes,
         })
     }
 
@@ -358,6 +373,17 @@ impl Server {
         let counted = Arc::clone(&self.trays);
         // Two references are no rings: the server's, and the new one.
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
+    }
+
+    /// Returns a reference for one more write window, or `None` at the maximum.
+    fn count_window(&self) -> Option<Arc<()>> {
+        let counted = Arc::clone(&self.windows);
+        // Two references are no windows: the server's, and the new one.
+        (Arc::strong_count(&counted) <= NR_WINDOWS_MAX + 1).then_some(counted)
+    }
+
+    fn window_bytes(&self) -> usize {
+        self.window_bytes
     }
 
     /// Writes the file back before the caller sets times, so that no write-back changes the times.

@@ -28,6 +28,7 @@ use super::Server;
 use super::answer::ONLY_KERNEL;
 use super::copies::{Copies, CopySlot};
 use super::identity::{is_uncached, lock, path_of};
+use super::windows::Source;
 
 /// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
 /// write-back in progress, so not every write or kernel tick makes one.
@@ -156,14 +157,19 @@ impl Opened {
     ///
     /// # Errors
     /// Fails with `ENOSPC`, or another kernel error, if no byte was written.
-    pub(super) fn write(&self, handle: &File, source: &[u8], offset: u64) -> Result<usize, Errno> {
+    pub(super) fn write(
+        &self,
+        handle: &File,
+        source: Source<'_>,
+        offset: u64,
+    ) -> Result<usize, Errno> {
         let end = offset + source.len() as u64;
         let before = handle.len();
         if end > before && end <= SHORT_FILE_BYTES {
             return self.write_through(handle, source, offset, before);
         }
         let len = self.make_room(handle, offset, source.len() as u64, before)?;
-        let nr_written = handle.write_at(&source[..len as usize], offset).errno()?;
+        let nr_written = write(handle, source.front(len), offset)?;
         if self.is_short.load(Relaxed)
             && let Err(errno) = handle.flush().errno()
         {
@@ -191,7 +197,7 @@ impl Opened {
     fn write_through(
         &self,
         handle: &File,
-        source: &[u8],
+        source: Source<'_>,
         offset: u64,
         before: u64,
     ) -> Result<usize, Errno> {
@@ -199,7 +205,7 @@ impl Opened {
         if offset > before.next_multiple_of(BLOCK_BYTES) {
             self.is_sparse.store(true, Relaxed);
         }
-        let nr_written = handle.write_at(source, offset).errno()?;
+        let nr_written = write(handle, source, offset)?;
         if let Err(errno) = handle.flush().errno() {
             return Err(take_back(handle, before, errno));
         }
@@ -447,6 +453,11 @@ impl Opened {
         self.file.agree();
         let _ = lease::release(self.real.as_fd());
     }
+}
+
+/// Writes a prefix of `source` to the cache. Returns the length in bytes.
+fn write(handle: &File, source: Source<'_>, offset: u64) -> Result<usize, Errno> {
+    source.write_to(offset, |bytes, at| handle.write_at(bytes, at).errno())
 }
 
 /// Rolls back a failed append, and returns the error. The sync consumes the error, so that no later

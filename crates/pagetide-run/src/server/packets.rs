@@ -1,5 +1,6 @@
 //! Received packets: bytes, passed descriptors, and the sending process.
 
+use super::identity::own_user;
 use crate::errno::Errno;
 use crate::wire::REQUEST_FILES_MAX;
 use pagetide_sys::Patience;
@@ -16,14 +17,22 @@ pub(super) struct Received {
     pub(super) pid: i32,
 }
 
-/// Receives the next packet as [`receive`] does, after an adaptive spin. Calls `about_to_sleep`
-/// before a blocking wait.
-pub(super) fn receive_next(
+/// A packet, or a result of a look elsewhere.
+pub(super) enum Next<T> {
+    Received(Result<Received, Errno>),
+    Looked(T),
+}
+
+/// Waits for a packet as [`receive`] does, or for a result of `look`, after an adaptive spin. The
+/// spin polls the socket at each `looks_at_socket`-th look. Calls `may_sleep` before a blocking
+/// wait. If `may_sleep` returns false, `look` has a result.
+pub(super) fn receive_next<T>(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
     patience: &mut Patience,
-    about_to_sleep: impl FnOnce(),
-) -> Result<Received, Errno> {
+    (looks_at_socket, look): (u32, impl Fn() -> Option<T>),
+    may_sleep: impl FnOnce() -> bool,
+) -> Next<T> {
     let (packet, was_there) = (Cell::new(packet), RecvFlags::DONTWAIT);
     let receive = |flags| {
         let bytes = packet.take();
@@ -31,12 +40,23 @@ pub(super) fn receive_next(
         packet.set(bytes);
         received
     };
-    let look = || Some(receive(was_there)).filter(|one| !matches!(one, Err(Errno::AGAIN)));
-    let sleep = || {
-        about_to_sleep();
-        receive(RecvFlags::empty())
+    let mut nr_looks = 0;
+    let look_twice = || {
+        nr_looks += 1;
+        let looked = look().map(Next::Looked);
+        if looked.is_some() || !u32::is_multiple_of(nr_looks, looks_at_socket) {
+            return looked;
+        }
+        match receive(was_there) {
+            Err(Errno::AGAIN) => None,
+            received => Some(Next::Received(received)),
+        }
     };
-    patience.wait(look, sleep)
+    let sleep = || match may_sleep() {
+        true => Next::Received(receive(RecvFlags::empty())),
+        false => look().map_or(Next::Received(Err(Errno::AGAIN)), Next::Looked),
+    };
+    patience.wait(look_twice, sleep)
 }
 
 /// Waits for one packet. An empty packet means a closed socket. Fails with `EPERM` for another
@@ -58,9 +78,7 @@ pub(super) fn receive(
     for message in beside.drain() {
         match message {
             RecvAncillaryMessage::ScmRights(descriptors) => files.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender)
-                if sender.uid != rustix::process::getuid() =>
-            {
+            RecvAncillaryMessage::ScmCredentials(sender) if sender.uid != own_user() => {
                 return Err(Errno::PERM);
             }
             RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_nonzero().get(),

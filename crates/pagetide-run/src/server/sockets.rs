@@ -10,11 +10,12 @@
 
 use super::answer::Answer;
 use super::changes::Author;
-use super::identity::{lock, path_of};
+use super::identity::{lock, own_user, path_of};
 use super::life::Link;
-use super::packets::{Received, receive, receive_next};
+use super::packets::{Next, Received, receive, receive_next};
 use super::served_file::Description;
 use super::trays::ThreadTray;
+use super::windows::{Source, ThreadWindow};
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
@@ -22,6 +23,7 @@ use crate::wire::{
     VERSION,
 };
 use pagetide_sys::Patience;
+use pagetide_sys::window::Window;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::IoSlice;
 use rustix::net::{
@@ -37,6 +39,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// After a write in the window, a thread polls the socket once in so many looks.
+const AFTER_POSTS: u32 = 8;
 /// Stack of a connection's thread, in bytes.
 const STACK_BYTES: usize = 512 << 10;
 /// Number of connections that may wait to be accepted.
@@ -158,7 +162,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
 }
 
 fn is_own_user(socket: &OwnedFd) -> bool {
-    sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
+    sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == own_user())
 }
 
 /// Removes a process's socket, even if a request panics.
@@ -184,7 +188,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
         let link = Arc::new(Link { socket, life });
-        Connection { link: &link, server, process, long: None, tray: None }.run();
+        Connection { link: &link, server, process, long: None, tray: None, window: None }.run();
     }
 }
 
@@ -195,6 +199,7 @@ struct Connection<'a> {
     /// A write with packets still to come.
     long: Option<writing::LongWrite>,
     tray: Option<ThreadTray>,
+    window: Option<ThreadWindow>,
 }
 
 impl<'a> Connection<'a> {
@@ -202,14 +207,29 @@ impl<'a> Connection<'a> {
         let mut packet = vec![0; REQUEST_BYTES + CHUNK_BYTES];
         let mut target = vec![0; CHUNK_BYTES];
         let mut patience = Patience::NEW;
+        let mut looks_at_socket = 1;
         loop {
             let (socket, long) = (self.link.socket.as_fd(), &mut self.long);
-            let about_to_sleep = || {
+            let window = self.window.as_ref().map(|one| &one.window);
+            let look = || window.is_some_and(Window::is_posted).then_some(());
+            let may_sleep = || {
+                if !window.is_none_or(Window::may_sleep) {
+                    return false;
+                }
                 if long.is_some() && self.link.ends_before_packet() {
                     *long = None;
                 }
+                true
             };
-            let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
+            let look = (looks_at_socket, look);
+            let next = receive_next(socket, &mut packet, &mut patience, look, may_sleep);
+            looks_at_socket = if matches!(next, Next::Looked(())) { AFTER_POSTS } else { 1 };
+            window.inspect(|window| window.is_awake());
+            let received = match next {
+                Next::Looked(()) if self.answer_posted().is_err() => return,
+                Next::Looked(()) | Next::Received(Err(Errno::AGAIN)) => continue,
+                Next::Received(received) => received,
+            };
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
             // Not a packet of Pagetide's library. The connection ends.
             let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
@@ -218,6 +238,22 @@ impl<'a> Connection<'a> {
                 return;
             }
         }
+    }
+
+    /// Answers the write in the window, if one is posted.
+    fn answer_posted(&mut self) -> Result<(), Errno> {
+        let Some(own) = self.window.take() else { return Ok(()) };
+        if let Some((posted, write)) = own.claim() {
+            // Not a write of Pagetide's library. The connection ends.
+            let (request, source) = write.ok_or(Errno::INVAL)?;
+            self.author().settle();
+            let answer = self.write(&request, source);
+            if own.answer(&posted, &answer) {
+                send(&self.link.socket, &answer, &[])?;
+            }
+        }
+        self.window = Some(own);
+        Ok(())
     }
 
     fn answer(
@@ -249,6 +285,11 @@ impl<'a> Connection<'a> {
                 self.tray = None;
                 send_tray(&self.link.socket, self.server, &mut self.tray)
             }
+            Op::Window => {
+                self.window = None;
+                send_window(&self.link.socket, self.server, &mut self.window)
+            }
+            Op::Wake => Ok(()),
             Op::Settle => {
                 self.author().settle();
                 self.server.forget_ended();
@@ -256,7 +297,7 @@ impl<'a> Connection<'a> {
             }
             Op::Write | Op::WriteAt | Op::Append => {
                 self.author().settle();
-                let answer = self.write(request, source);
+                let answer = self.write(request, Source::Packet(source));
                 send(&self.link.socket, &answer, &[])
             }
             _ => {
@@ -274,7 +315,7 @@ impl<'a> Connection<'a> {
         Author::new(&self.server.changes, self.link, self.process)
     }
 
-    fn write(&mut self, request: &Request, source: &[u8]) -> Answer {
+    fn write(&mut self, request: &Request, source: Source<'_>) -> Answer {
         use crate::wire::write::LAST;
         let author = self.author();
         if let Some(long) = self.long.as_mut().filter(|long| long.is_next(request)) {
@@ -326,6 +367,22 @@ fn send_tray(
 ) -> Result<(), Errno> {
     match ThreadTray::new(server) {
         Ok(new) => send_files(socket, &Reply::done(1), &[], &[tray.insert(new).file()]),
+        Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
+    }
+}
+
+/// Sends a new write window, or 0 at the maximum number.
+fn send_window(
+    socket: &OwnedFd,
+    server: &Server,
+    window: &mut Option<ThreadWindow>,
+) -> Result<(), Errno> {
+    match ThreadWindow::new(server) {
+        Ok(new) => {
+            let new = &window.insert(new).window;
+            let reply = Reply { total: new.len() as u64, ..Reply::done(1) };
+            send_files(socket, &reply, &[], &[new.file()])
+        }
         Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
     }
 }

@@ -11,8 +11,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// A lock that one call holds at a time.
 #[derive(Default)]
 pub(super) struct Turn {
-    is_taken: Mutex<bool>,
+    state: Mutex<State>,
     freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_taken: bool,
+    /// Number of calls that wait. No wake-up is sent to none.
+    nr_waiting: usize,
 }
 
 /// The held lock. Dropping the value releases the lock.
@@ -21,16 +28,23 @@ pub(super) struct HeldTurn(Arc<Turn>);
 impl Turn {
     /// Waits until the lock is free, and takes the lock. The caller holds no lock of a file.
     pub(super) fn take(self: &Arc<Turn>) -> HeldTurn {
-        let is_taken = lock(&self.is_taken);
-        let waited = self.freed.wait_while(is_taken, |is_taken| *is_taken);
-        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        let mut state = lock(&self.state);
+        state.nr_waiting += 1;
+        let waited = self.freed.wait_while(state, |state| state.is_taken);
+        state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.nr_waiting -= 1;
+        state.is_taken = true;
+        drop(state);
         HeldTurn(Arc::clone(self))
     }
 }
 
 impl Drop for HeldTurn {
     fn drop(&mut self) {
-        *lock(&self.0.is_taken) = false;
-        self.0.freed.notify_one();
+        let mut state = lock(&self.0.state);
+        state.is_taken = false;
+        if state.nr_waiting > 0 {
+            self.0.freed.notify_one();
+        }
     }
 }

@@ -15,11 +15,13 @@ use super::changes::{Author, Contents};
 use super::opened::Opened;
 use super::served_file::Description;
 use super::turn::HeldTurn;
+use super::windows::Source;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
 use pagetide::File;
 use pagetide::seam::SharedPages;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A write call with packets still to come.
 pub(super) struct LongWrite {
@@ -90,7 +92,7 @@ pub(super) fn begin(
     description: &Arc<Description>,
     author: Author<'_>,
     request: &Request,
-    source: &[u8],
+    source: Source<'_>,
 ) -> Result<(Answer, Option<LongWrite>), Errno> {
     description.must_write()?;
     let start = Start::of(request)?;
@@ -98,9 +100,15 @@ pub(super) fn begin(
     if start.moves_position() {
         turns.position = Some(description.turn.take());
     }
+    if description.grows.load(Relaxed) {
+        turns.growth = Some(description.file.growth.take());
+    }
     loop {
         match try_once(description, author, request, source, start, turns.growth.is_some())? {
-            Tried::NeedsGrowth => turns.growth = Some(description.file.growth.take()),
+            Tried::NeedsGrowth => {
+                description.grows.store(true, Relaxed);
+                turns.growth = Some(description.file.growth.take());
+            }
             Tried::Answered(answer, next) => {
                 let written = answer.reply.result as u64;
                 let is_whole = answer.reply.status != Status::Done
@@ -119,7 +127,7 @@ fn try_once(
     description: &Description,
     author: Author<'_>,
     request: &Request,
-    source: &[u8],
+    source: Source<'_>,
     start: Start,
     has_growth: bool,
 ) -> Result<Tried, Errno> {
@@ -139,10 +147,14 @@ fn try_once(
         }
         let base = if appends { handle.len() } else { position };
         let total = allowed(handle, base, wanted, request.len)?;
-        if !has_growth && base + total > handle.len() {
+        let grows = base + total > handle.len();
+        if grows && !has_growth {
             return done(0);
         }
-        let source = &source[..source.len().min(total as usize)];
+        if has_growth && !grows {
+            description.grows.store(false, Relaxed);
+        }
+        let source = source.front(total);
         let nr_written = write_front(author, opened, handle, source, base)?;
         next = Some(base + nr_written as u64);
         durability.make(handle)?;
@@ -176,7 +188,7 @@ fn write_front(
     author: Author<'_>,
     opened: &Opened,
     handle: &File,
-    source: &[u8],
+    source: Source<'_>,
     offset: u64,
 ) -> Result<usize, Errno> {
     let contents = Contents::written(handle, offset, source.len() as u64);
@@ -201,17 +213,17 @@ impl LongWrite {
         &mut self,
         author: Author<'_>,
         request: &Request,
-        source: &[u8],
+        source: Source<'_>,
     ) -> Outcome {
         let offset = self.next;
         let moves_position = self.moves_position;
         let mut nr_written = 0;
         let outcome = self.description.share(|opened, inner, handle| {
-            if source.is_empty() {
+            if source.len() == 0 {
                 return done(0);
             }
-            let len = allowed(handle, offset, source.len() as u64, request.len)? as usize;
-            nr_written = write_front(author, opened, handle, &source[..len], offset)?;
+            let len = allowed(handle, offset, source.len() as u64, request.len)?;
+            nr_written = write_front(author, opened, handle, source.front(len), offset)?;
             if moves_position {
                 inner.position.set(offset + nr_written as u64);
             }

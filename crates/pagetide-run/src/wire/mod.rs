@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
 /// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -150,7 +150,8 @@ ops! {
     /// Fills pages as `ReadAt` does, without the bytes. The caller finds the pages by their tag.
     /// Replies with the number of bytes present.
     BringIn,
-    /// Writes the payload at the position, up to file offset `len`. If `total` exceeds the payload,
+    /// Writes the payload at the position, up to file offset `len`. The payload is in the packet or
+    /// in the thread's window. If `total` exceeds the payload,
     /// the call continues with [`Op::WriteAt`] and [`write::CONTINUED`], and keeps its locks until
     /// [`write::LAST`], another request, or the end of the socket. Each packet moves position and
     /// length.
@@ -208,6 +209,12 @@ ops! {
     /// Inserts `len` pages of the thread's miss ring, from number `offset` on, read from disk after
     /// a miss. The payload is `len` [`Offer`]s, then an [`Op::Touch`]. No reply.
     Admit,
+    /// Makes a [write window](pagetide_sys::window) for the sender's thread. Replies with 1, its
+    /// file and the length of its bytes as `total`, or with 0 if the server has enough. The thread
+    /// then posts writes there. The server replies there, or by the socket if it must.
+    Window,
+    /// Wakes the server's thread to look at the window. No reply.
+    Wake,
     /// Reports that the process ends with nothing open. It has stored to `len` bytes of private
     /// mappings.
     Leave,

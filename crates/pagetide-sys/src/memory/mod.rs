@@ -12,3 +12,4 @@ pub(crate) mod mapped;
 pub(crate) mod numbers;
 pub mod shared;
 pub mod tray;
+pub mod window;

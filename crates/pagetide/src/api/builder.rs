@@ -294,7 +294,8 @@ impl Builder {
         let compressed = plan.and_then(|plan| plan.compressed);
         // The clock of the background thread, or else of the owner's ticks.
         let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
-        let io = Arc::new(IoPool::new(self.knobs.is_on(Knob::IoUring)));
+        let cache_bytes = limits.nr_frames as usize * PAGE_BYTES;
+        let io = Arc::new(IoPool::new(self.knobs.is_on(Knob::IoUring), cache_bytes));
         let has_free = AtomicBool::new(nodes.is_ample());
         let tiering =
             plan.filter(|_| is_tiered).map(|plan| Box::new(Tiering::new(plan, self.tiering, now)));

@@ -311,6 +311,8 @@ pub(super) struct Description {
     pub(super) access: Access,
     /// Lock of calls that use the position.
     pub(super) turn: Arc<Turn>,
+    /// Guess that the next write extends the file.
+    pub(super) grows: AtomicBool,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -399,6 +401,7 @@ impl Description {
             stand_in,
             access: Access::of(flags),
             turn: Arc::default(),
+            grows: AtomicBool::new(false),
             inner: Mutex::new(inner),
         }
     }

@@ -32,10 +32,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages in one write request: 256 KiB. With 32 in flight, at most 8 MiB of copies.
+/// Pages in one write request: 256 KiB.
 pub(crate) const RUN_MAX: u64 = 64;
 /// Buffer size for shorter runs: mapping [`RUN_MAX`] pages costs more than the write.
 const SHORT_RUN: u64 = 8;
+/// Long runs in flight: at most 2 MiB of copies.
+const LONG_IN_FLIGHT: usize = 8;
 /// Requests for short runs submitted in one call, with one notification of the device.
 const SHORT_TOGETHER: u32 = 16;
 /// Polls of a locked page before a pass ends there: most are locked for a copy.
@@ -114,7 +116,7 @@ impl<'e> Pass<'e> {
             backing: Arc::clone(backing),
             queue: io.take(),
             in_flight: InFlight::new(),
-            spare: Vec::new(),
+            spare: io.take_buffers(),
             on_locked: scope.on_locked,
             chosen: scope.chosen,
             flushed: Flushed::default(),
@@ -157,6 +159,7 @@ impl<'e> Pass<'e> {
             self.reap(1);
         }
         self.io.give_back(self.queue);
+        self.io.give_back_buffers(self.spare);
         self.flushed
     }
 
@@ -273,9 +276,13 @@ impl<'e> Pass<'e> {
             ..=SHORT_RUN => SHORT_RUN,
             _ => RUN_MAX,
         };
+        while nr_pages == RUN_MAX && self.queue.nr_pending() >= LONG_IN_FLIGHT {
+            self.reap(1);
+        }
         let nr_bytes = nr_pages as usize * PAGE_BYTES;
-        let fitting = self.spare.iter().position(|spare| spare.len() >= nr_bytes);
-        fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
+        let fitting = self.spare.iter().enumerate().filter(|(_, spare)| spare.len() >= nr_bytes);
+        let shortest = fitting.min_by_key(|(_, spare)| spare.len()).map(|(at, _)| at);
+        shortest.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
     }
 
     /// Copies one page out and marks it under write-back. Returns `None` if the page was dropped,

@@ -13,6 +13,8 @@
 //! **Ignored.** A handler that leaves by longjmp in the middle of a request. Its thread then uses a
 //! socket for each request, which is slow but correct.
 
+pub(crate) mod window;
+
 use crate::errno::Errno;
 use crate::{next, own, pieces, process, room, table};
 use libc::{c_int, c_void, iovec, msghdr};
@@ -162,6 +164,7 @@ fn close() {
     if let Some(last) = BEFORE_CLOSE.get() {
         last();
     }
+    window::release();
     let channel = CHANNEL.replace(NONE);
     if !keep_spare(&channel) {
         own::close_own(channel.fd);
@@ -215,6 +218,15 @@ pub(crate) fn ask_for_tray() -> Option<c_int> {
     let request = Request::new(Op::Tray, 0);
     let [file, ..] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
     (file >= 0).then_some(file)
+}
+
+/// Returns the file of the write window that belongs to this thread's socket, and the length of its
+/// bytes.
+fn ask_for_window() -> Option<(c_int, usize)> {
+    let request = Request::new(Op::Window, 0);
+    let Answer { reply, files: [file, ..] } =
+        alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?;
+    (file >= 0).then_some((file, reply.total as usize))
 }
 
 /// Makes the server report a sentence to the user, once in a run for each `number`.

@@ -1,0 +1,256 @@
+//! This thread's write window: passes a write's bytes to the server without a packet.
+//!
+//! ```text
+//!      guard | words | bytes | guard      one mapping per thread, of the server's file
+//!
+//!   copy the bytes --> post the request --> poll for the reply, then wait at the socket
+//!                                 server sleeps? wake it by the socket
+//! ```
+//!
+//! **Data and invariants.** Forked children do not get the mapping. A window is released with its
+//! socket. The server's words are untrusted. Only the thread that has its socket alone uses the
+//! window, so a signal handler meanwhile uses another socket.
+//!
+//! **Ignored.** Memory that ceases to exist between the check and the copy.
+//!
+//! Source: process_vm_readv(2), madvise(2) `MADV_DONTFORK`.
+
+use super::{Answer, Parcel, Received, alone, ask_for_window, lost, receive, send, socket_number};
+use crate::errno::Errno;
+use crate::{memory, next, own, process};
+use libc::{c_int, iovec};
+use pagetide_run::wire::{Op, PAGE_SHIFT, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request};
+use pagetide_sys::Patience;
+use pagetide_sys::window::{BY_SOCKET, BYTES_AT, REQUEST_WORDS, Words};
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+/// Bytes that a thread writes before it gets a window: most threads stop earlier. A write counts
+/// at least [`WRITE_BYTES`].
+const FEW_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 64 << 10;
+/// Longer parts are copied by the kernel, because the check of their memory costs more.
+const SHORT_PART: usize = 64 << 10;
+
+#[derive(Clone, Copy)]
+struct Window {
+    process: u64,
+    /// The socket of the request for the window.
+    socket: u32,
+    /// The window's address, null for none.
+    start: *mut u8,
+    /// Length of the bytes.
+    len: usize,
+    nr_posted: u64,
+}
+
+const NONE: Window =
+    Window { process: 0, socket: 0, start: std::ptr::null_mut(), len: 0, nr_posted: 0 };
+
+/// Set once the kernel has refused to copy from the process's own memory.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static WINDOW: Cell<Window> = const { Cell::new(NONE) };
+    static NR_BYTES: Cell<usize> = const { Cell::new(0) };
+    /// The socket of a refused request for a window.
+    static REFUSED_BY: Cell<u32> = const { Cell::new(0) };
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
+}
+
+impl Window {
+    fn is_own(&self) -> bool {
+        !self.start.is_null() && self.process == own::number()
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.is_own() && self.socket == socket_number()
+    }
+
+    fn words(&self) -> Words<'_> {
+        let page = self.start.cast_const().cast::<AtomicU64>();
+        // SAFETY: the first page of this thread's window (S22).
+        let page = unsafe { std::slice::from_raw_parts(page, PAGE_BYTES / 8) };
+        Words::new(page).expect("a page has more words")
+    }
+
+    fn bytes(&self) -> *mut u8 {
+        self.start.wrapping_add(BYTES_AT)
+    }
+}
+
+/// Returns the maximum number of bytes of a write by the window, or 0 if this thread has none.
+/// `nr_bytes` is the length of the write to come.
+pub(crate) fn len(nr_bytes: usize) -> usize {
+    let window = WINDOW.get();
+    if window.is_in_use() {
+        return window.len;
+    }
+    // The program may have closed the socket, and the server no longer polls the window.
+    release();
+    let nr_before = NR_BYTES.get();
+    let nr_bytes = nr_before.saturating_add(nr_bytes.max(WRITE_BYTES));
+    NR_BYTES.set(nr_bytes);
+    if nr_bytes < FEW_BYTES || !super::enter() || REFUSED_BY.get() == socket_number() {
+        return 0;
+    }
+    request_window().unwrap_or(0)
+}
+
+fn request_window() -> Option<usize> {
+    let socket = socket_number();
+    REFUSED_BY.set(socket);
+    let (file, len) = ask_for_window()?;
+    let start = map(file, BYTES_AT + len);
+    own::close(file);
+    let start = start?;
+    REFUSED_BY.set(0);
+    WINDOW.set(Window { process: own::number(), socket, start, len, nr_posted: 0 });
+    Some(len)
+}
+
+/// Sends a write of the bytes of `source` by the window. Returns `None` if the window
+/// cannot be used now.
+///
+/// # Errors
+/// Fails with `EFAULT` if the memory is not the program's, or if that is unknown. Fails with `EIO`
+/// if the server is gone.
+pub(crate) fn ask(request: &Request, source: &[iovec]) -> Option<Result<Answer, Errno>> {
+    let nr_bytes = source.iter().map(|part| part.iov_len).sum::<usize>();
+    let by_window = |fd| {
+        let mut window = WINDOW.get();
+        if !window.is_in_use() || nr_bytes > window.len {
+            return None;
+        }
+        if !copy_in(&window, source) {
+            return Some(Err(Errno(libc::EFAULT)));
+        }
+        window.nr_posted += 1;
+        WINDOW.set(window);
+        exchange(fd, &window, request, nr_bytes as u64)
+    };
+    let answer = alone(by_window).flatten()?;
+    Some(answer.map_err(lost))
+}
+
+/// Posts a request and waits for the reply. Returns `None` if the request had no effect, and has to
+/// be sent by the socket.
+fn exchange(
+    fd: c_int,
+    window: &Window,
+    request: &Request,
+    nr_bytes: u64,
+) -> Option<Result<Answer, Errno>> {
+    let (words, number) = (window.words(), window.nr_posted);
+    let is_asleep = words.post(number, words_of(&request.encode()), nr_bytes);
+    let wake = || send(fd, &Request::new(Op::Wake, 0).encode(), Parcel::default());
+    if is_asleep && wake().is_err() && words.withdraw(number) {
+        return None;
+    }
+    let mut patience = PATIENCE.get();
+    let look = || words.answer_to(number).map(Some);
+    let replied = patience.wait(look, || words.client_sleeps(number));
+    PATIENCE.set(patience);
+    if let Some(reply) = replied.filter(|reply| reply[0] != BY_SOCKET) {
+        let reply = Reply::decode(reply.map(u64::to_le_bytes).as_flattened());
+        let files = [-1; REPLY_FILES_MAX];
+        return Some(reply.map(|reply| Answer { reply, files }).ok_or(Errno(libc::EIO)));
+    }
+    match receive(fd, &[]) {
+        Ok(Received::Whole(answer)) => Some(Ok(answer)),
+        // The kernel has the file, and nothing was written.
+        Ok(Received::WithoutFiles(_)) => None,
+        // The server may have written the bytes.
+        Err(_) => Some(Err(Errno(libc::EIO))),
+    }
+}
+
+fn words_of(bytes: &[u8; REQUEST_BYTES]) -> [u64; REQUEST_WORDS] {
+    let (words, _) = bytes.as_chunks();
+    std::array::from_fn(|word| u64::from_le_bytes(words[word]))
+}
+
+/// Copies the parts into the window, one after another. Returns false if memory is missing.
+fn copy_in(window: &Window, source: &[iovec]) -> bool {
+    let mut target = window.bytes();
+    source.iter().all(|part| {
+        let to = target;
+        target = to.wrapping_add(part.iov_len);
+        match part.iov_len {
+            0 => true,
+            1..=SHORT_PART => copy_checked(part, to),
+            _ => copy_by_kernel(part, to).unwrap_or_else(|| copy_checked(part, to)),
+        }
+    })
+}
+
+fn copy_checked(part: &iovec, to: *mut u8) -> bool {
+    if !memory::is_there(part.iov_base as usize, part.iov_len, false) {
+        return false;
+    }
+    let from = part.iov_base.cast_const().cast::<u8>();
+    // SAFETY: memory that the program gave to be read, and that the kernel has confirmed (S20), to
+    // a checked range of this thread's window (S22).
+    unsafe { std::ptr::copy_nonoverlapping(from, to, part.iov_len) };
+    true
+}
+
+/// Returns false if any of the memory is missing, and `None` if the kernel refuses such copies, as
+/// filters of containers may.
+fn copy_by_kernel(part: &iovec, to: *mut u8) -> Option<bool> {
+    if IS_REFUSED.load(Relaxed) {
+        return None;
+    }
+    // SAFETY: getpid has no arguments (S20).
+    let pid = unsafe { libc::getpid() } as usize;
+    let target = iovec { iov_base: to.cast(), iov_len: part.iov_len };
+    let arguments = [pid, process::address(&target), 1, process::address(part), 1, 0];
+    // SAFETY: the kernel reads the program's part (S20) into a checked range of this thread's
+    // window (S22).
+    match unsafe { next::system(libc::SYS_process_vm_readv, arguments) } {
+        Ok(nr_bytes) => Some(nr_bytes == part.iov_len),
+        Err(Errno(libc::EFAULT)) => Some(false),
+        Err(_) => {
+            IS_REFUSED.store(true, Relaxed);
+            None
+        }
+    }
+}
+
+/// Unmaps this thread's window.
+pub(super) fn release() {
+    let window = WINDOW.replace(NONE);
+    if window.is_own() {
+        unmap(window.start.wrapping_sub(PAGE_BYTES) as usize, BYTES_AT + window.len);
+    }
+}
+
+/// Maps the first `len` bytes of the file between two guard pages.
+fn map(file: c_int, len: usize) -> Option<*mut u8> {
+    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    let whole = len + 2 * PAGE_BYTES;
+    let arguments = [0, whole, libc::PROT_NONE as usize, kind, usize::MAX, 0];
+    // SAFETY: a new mapping at the kernel's choice (S22).
+    let base = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
+    let start = base + PAGE_BYTES;
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let kind = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
+    let arguments = [start, len, access, kind, file as usize, 0];
+    // SAFETY: inside the mapping just made, which it replaces (S22).
+    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
+    let arguments = [start, len, libc::MADV_DONTFORK as usize, 0, 0, 0];
+    // SAFETY: the mapping just made (S22).
+    if mapped.is_ok() && unsafe { next::system(libc::SYS_madvise, arguments) }.is_ok() {
+        return Some(start as *mut u8);
+    }
+    unmap(base, len);
+    None
+}
+
+fn unmap(base: usize, len: usize) {
+    let arguments = [base, len + 2 * PAGE_BYTES, 0, 0, 0, 0];
+    // SAFETY: a mapping of the library, with no address in any thread (S22).
+    let _ = unsafe { next::system(libc::SYS_munmap, arguments) };
+}
