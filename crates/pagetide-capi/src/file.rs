@@ -1,6 +1,6 @@
 //! Files, read and written by calls.
 
-use crate::arguments::{bytes, bytes_mut, given, path_or_none};
+use crate::arguments::{bytes, bytes_mut, duplicate, given, path_or_none};
 use crate::cache::pt_cache;
 use crate::door::{Failure, call, count};
 use pagetide::{Advice, File, OpenOptions};
@@ -19,6 +19,8 @@ pub const PT_WRITE: u32 = 2;
 pub const PT_CREATE: u32 = 4;
 /// Truncate the file to length 0. Needs PT_WRITE.
 pub const PT_TRUNCATE: u32 = 8;
+/// Create the file, and fail with -EEXIST if there is one. Needs PT_WRITE.
+pub const PT_CREATE_NEW: u32 = 16;
 
 /// No particular pattern: drops earlier advice. For the file from now on.
 pub const PT_ADVICE_NORMAL: u32 = 0;
@@ -55,6 +57,30 @@ pub unsafe extern "C" fn pt_file_open(
     })
 }
 
+/// Opens the regular file of a descriptor, with the access of the descriptor. Shares pages with all
+/// other opens of the file. The caller keeps fd, and may close fd at once. Flags for open(2), such
+/// as the mode of a new file, are the caller's choice.
+///
+/// Keeps the open file description of fd, and its locks by flock(2) and F_OFD_SETLK, until
+/// pt_file_close, which first writes back all dirty pages. The locks of F_SETLK belong to the
+/// process, and end when any descriptor of the file is closed.
+///
+/// Errors: -EACCES if fd is not open for reading, because partial pages are read first. -EBADF.
+/// Otherwise as pt_file_open.
+/// Cost: as pt_file_open. The file keeps one descriptor more.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_file_open_fd(
+    cache: Option<&pt_cache>,
+    fd: c_int,
+    file: Option<&mut MaybeUninit<Box<pt_file>>>,
+) -> c_int {
+    call(|| {
+        let (cache, file) = (given(cache, "cache")?, given(file, "file")?);
+        file.write(Box::new(pt_file(cache.0.open_file(duplicate(fd)?)?)));
+        Ok(())
+    })
+}
+
 /// Converts a path and the flags of an open.
 ///
 /// # Safety
@@ -63,7 +89,7 @@ pub(crate) unsafe fn opening<'a>(
     path: *const c_char,
     flags: u32,
 ) -> Result<(&'a Path, OpenOptions), Failure> {
-    let unknown = flags & !(PT_READ | PT_WRITE | PT_CREATE | PT_TRUNCATE);
+    let unknown = flags & !(PT_READ | PT_WRITE | PT_CREATE | PT_TRUNCATE | PT_CREATE_NEW);
     if unknown != 0 {
         return Err(Failure::invalid(format!("the flags have {unknown:#x}, which mean nothing")));
     }
@@ -71,7 +97,8 @@ pub(crate) unsafe fn opening<'a>(
     let path = given(unsafe { path_or_none(path) }, "path")?;
     let is_set = |flag: u32| flags & flag != 0;
     let options = OpenOptions::new().read(is_set(PT_READ)).write(is_set(PT_WRITE));
-    Ok((path, options.create(is_set(PT_CREATE)).truncate(is_set(PT_TRUNCATE))))
+    let options = options.create(is_set(PT_CREATE)).create_new(is_set(PT_CREATE_NEW));
+    Ok((path, options.truncate(is_set(PT_TRUNCATE))))
 }
 
 /// Closes a file. Dirty pages are written back, now or later. The next open of the file reports

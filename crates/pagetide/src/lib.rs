@@ -155,7 +155,7 @@ pub use api::control;
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
-    api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
+    api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut, PinnedRange},
     api::files::FileStats,
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,

@@ -14,6 +14,7 @@
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
 use crate::engine::longest::Longest;
+use crate::engine::owned_pins::OwnedPins;
 use crate::engine::swap::SwapMap;
 use crate::engine::{leaving::Leaving, locked::LockedPages};
 use crate::memory::compressed::Copied;
@@ -47,6 +48,7 @@ pub(crate) struct Mapping {
     /// Pages to drop before their next use.
     pub(crate) leaving: Leaving,
     pub(crate) locked: LockedPages,
+    pub(crate) owned_pins: OwnedPins,
     /// Held shared by writers, and exclusively by `set_len`, to keep writes and truncations apart.
     /// A holder never waits for a page that may be guarded.
     pub(crate) resize: RwLock<()>,
@@ -190,6 +192,7 @@ impl Mapping {
             agreement: Agreement::new(None),
             leaving: Leaving::default(),
             locked: LockedPages::default(),
+            owned_pins: OwnedPins::default(),
             resize: RwLock::new(()),
             dirty: DirtyIndex::of_file(),
             flush: Mutex::new(()),
@@ -364,6 +367,12 @@ impl Mapping {
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
     }
 
+    /// Returns true if a page is pinned for an unknown time.
+    pub(crate) fn has_owned_pin(&self, index: u64) -> bool {
+        let is_pinned = || self.table.page(PageIndex(index)).is_some_and(|it| it.load().pins() > 0);
+        self.owned_pins.holds(index) && is_pinned()
+    }
+
     /// Returns the fingerprint, now or at close, and the path while open. Returns `None` for
     /// regions and stores that are not files.
     pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
@@ -473,13 +482,41 @@ impl Mapping {
     }
 
     /// Closes the store if there is no handle and no dirty page. First waits for writes in flight,
-    /// because a failed write leaves pages dirty.
-    pub(crate) fn close_if_idle(&self) {
+    /// because a failed write leaves pages dirty. Returns true if the closed file has no name.
+    pub(crate) fn close_if_idle(&self) -> bool {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);
-        if open.nr_handles == 0 && self.dirty.is_empty() {
+        let is_idle = open.nr_handles == 0 && self.dirty.is_empty();
+        let is_unlinked = is_idle && self.is_unlinked();
+        if is_idle {
             *lock(&self.closed_path) = self.path();
             self.set_backing(None);
         }
+        is_unlinked
+    }
+
+    /// Returns true if the open file has no name any more. False for a held file.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        let backing = self.backing().ok();
+        let file = backing.as_ref().and_then(|backing| backing.file());
+        file.is_some_and(|file| file.is_unlinked())
+    }
+
+    /// Closes the store if it is a file that no program has open otherwise, this one included. The
+    /// caller holds `flush`. Returns true if the file was closed.
+    pub(crate) fn close_if_sole(&self) -> bool {
+        let open = lock(&self.open);
+        let mut place = self.backing.write().expect("no holder panics");
+        if open.nr_handles > 0 {
+            return false;
+        }
+        let Some(backing) = place.take() else { return false };
+        let left = Arc::try_unwrap(backing).map(Backing::close_if_sole);
+        match left {
+            Ok(None) => {}
+            Ok(Some(backing)) => *place = Some(Arc::new(backing)),
+            Err(backing) => *place = Some(backing),
+        }
+        place.is_none()
     }
 }

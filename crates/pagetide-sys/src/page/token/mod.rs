@@ -23,6 +23,7 @@
 //! **Ignored.** Lock order. To take two locks, define an order or use `try_lock`.
 
 pub use self::pinned_bytes::PinnedBytes;
+pub use self::pinned_run::PinnedRun;
 
 use std::fmt;
 use std::ops::Range;
@@ -447,6 +448,7 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
 
 mod page_file;
 mod pinned_bytes;
+mod pinned_run;
 mod region;
 mod taking;
 

@@ -122,7 +122,7 @@ impl Handle {
 
     /// Pins a resident page if accesses need no extra work.
     #[inline(always)]
-    fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
+    pub(super) fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
         let mapping = &*self.mapping;
         let nr_bytes = mapping.bytes_in_page(PageIndex(index));
         if !self.reads_plainly || nr_bytes == 0 || mapping.leaving.is_any() {
@@ -151,7 +151,7 @@ impl Handle {
 
     /// Records the drop of a guard, just before the page is free.
     #[cold]
-    fn note_unpin(&self, index: u64) {
+    pub(super) fn note_unpin(&self, index: u64) {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
@@ -184,7 +184,7 @@ impl Handle {
 
     /// Pins a page that is absent, locked, pinned to the limit, or needs extra work.
     #[cold]
-    fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
+    pub(super) fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
         if !self.access.read {
             return Err(ReadError::NotReadable);
         }

@@ -8,6 +8,7 @@ mod cursor;
 mod guard;
 mod many;
 mod mapped;
+mod pin;
 mod read;
 mod resize;
 mod share;
@@ -17,6 +18,7 @@ mod write;
 pub use advise::Advice;
 pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
+pub use pin::PinnedRange;
 pub(crate) use sync::store_durably;
 pub(crate) use write::from_read;
 
@@ -99,11 +101,18 @@ struct Handle {
     extents: Option<Mutex<Extents>>,
     shared: Arc<CacheShared>,
     errors_seen: AtomicU64,
+    /// The caller's descriptor, for its locks.
+    kept: Option<Arc<std::fs::File>>,
 }
 
 impl File {
     /// Takes over a handle that the caller has counted.
-    pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
+    pub(crate) fn new(
+        shared: Arc<CacheShared>,
+        mapping: Arc<Mapping>,
+        access: Access,
+        kept: Option<Arc<std::fs::File>>,
+    ) -> File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
@@ -124,6 +133,7 @@ impl File {
                 extents: None,
                 counters,
                 errors_seen,
+                kept,
             }),
         }
     }
@@ -133,7 +143,8 @@ impl File {
     pub fn reopen(&self) -> File {
         let handle = &*self.handle;
         handle.mapping.add_handle();
-        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access)
+        let kept = handle.kept.clone();
+        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access, kept)
     }
 
     /// Returns the length in bytes, including unwritten data. Free.
@@ -175,16 +186,24 @@ impl Handle {
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
             let settled = self.engine().flusher.settle(&self.mapping, pages);
-            settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
+            settled.map_err(|in_use| self.in_use(in_use.index))?;
         }
         Ok(())
     }
 
+    /// Fails if a wait for the page might never end.
     fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
-        if held::has(&self.mapping, index) {
-            return Err(ReadError::WouldDeadlock { index });
+        if held::has(&self.mapping, index) || self.mapping.has_owned_pin(index) {
+            return Err(self.in_use(index));
         }
         Ok(())
+    }
+
+    fn in_use(&self, index: u64) -> ReadError {
+        match held::has(&self.mapping, index) {
+            true => ReadError::WouldDeadlock { index },
+            false => ReadError::Pinned { index },
+        }
     }
 
     /// Locks a page. Waits for other threads that have it locked or pinned.
@@ -245,8 +264,11 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        let kept = self.kept.take().and_then(Arc::into_inner);
         if self.mapping.drop_handle() {
-            self.shared.engine.last_handle_dropped(&self.mapping);
+            self.shared.engine.last_handle_dropped(&self.mapping, kept);
+        } else if kept.is_some() {
+            self.shared.engine.flusher.flush(&self.mapping, 0..u64::MAX);
         }
     }
 }
