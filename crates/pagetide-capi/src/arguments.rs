@@ -122,6 +122,22 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Result<&'a
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }
 
+/// Returns memory to write, which need not be initialised.
+///
+/// # Safety
+/// As for [`bytes_mut`].
+pub(crate) unsafe fn memory_mut<'a>(
+    pointer: *mut c_void,
+    len: usize,
+) -> Result<&'a mut [MaybeUninit<u8>], Failure> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check_buffer(pointer, len)?;
+    // SAFETY: S34: not null, not longer than memory, and the caller's for the call.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) })
+}
+
 /// Returns bytes to write.
 ///
 /// # Safety

@@ -572,3 +572,29 @@ fn a_descriptor_opens_the_file_and_keeps_its_lock_until_the_close() {
     let refused = unsafe { pt_file_open(Some(&cache), c(&path).as_ptr(), flags, Some(&mut file)) };
     fails(refused, libc::EEXIST, "could not be opened");
 }
+
+#[test]
+fn a_pinned_range_stays_after_the_close_of_its_file() {
+    let bench = Bench::new();
+    let file = bench.open(PT_READ);
+    let (mut data, mut pinned) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let past = pt_file_pin(Some(&file), 64 * PAGE as u64, 1, Some(&mut data), Some(&mut pinned));
+    fails(past, libc::ENODATA, "bytes long");
+    let huge = pt_file_pin(Some(&file), 5, usize::MAX, Some(&mut data), Some(&mut pinned));
+    fails(huge, libc::ENODATA, "bytes long");
+    fails(pt_file_pin(Some(&file), 0, 1, None, Some(&mut pinned)), libc::EINVAL, "data is NULL");
+    works(pt_file_pin(Some(&file), 5, 3 * PAGE, Some(&mut data), Some(&mut pinned)));
+    // SAFETY: S34: the call has succeeded.
+    let data = unsafe { data.assume_init() };
+    // SAFETY: S34: the call has succeeded.
+    let pinned = unsafe { pinned.assume_init() };
+    pt_file_close(Some(file));
+    // SAFETY: S34: so many bytes are pinned.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), 3 * PAGE) };
+    let all = std::fs::read(Path::new(bench.path("a").to_str().unwrap())).unwrap();
+    assert!(*bytes == all[5..5 + 3 * PAGE]);
+    std::thread::scope(|scope| {
+        scope.spawn(move || pt_file_unpin(Some(pinned)));
+    });
+    pt_file_unpin(None);
+}

@@ -24,6 +24,7 @@ mod open_files;
 mod page_cache;
 mod pins;
 mod power_loss;
+mod read_into;
 mod region_full;
 mod region_owned;
 mod region_signal;

@@ -107,7 +107,7 @@ impl File {
         let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
         guard.page.set_young();
         guard.bytes = vec![0; nr_bytes].into_boxed_slice();
-        guard.page.read(0, &mut guard.bytes);
+        guard.page.read(0, &mut guard.bytes[..]);
         Ok(guard)
     }
 }
