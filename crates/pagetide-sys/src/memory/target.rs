@@ -18,11 +18,11 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The target of a copy out of a frame: bytes, or a [`Target`]. A copy fills all of it.
-pub trait CopyTarget: sealed::Sealed {}
+pub trait CopyTarget: sealed::Fillable {}
 
 pub(crate) mod sealed {
     /// Methods for the copies of this crate.
-    pub trait Sealed {
+    pub trait Fillable {
         /// Returns exclusive, writable memory, and its length.
         fn place(&mut self) -> (*mut u8, usize);
 
@@ -36,7 +36,7 @@ impl CopyTarget for Vec<u8> {}
 impl<const N: usize> CopyTarget for [u8; N] {}
 impl CopyTarget for Target<'_> {}
 
-impl sealed::Sealed for [u8] {
+impl sealed::Fillable for [u8] {
     #[inline]
     fn place(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
@@ -46,7 +46,7 @@ impl sealed::Sealed for [u8] {
     fn note_filled(&mut self) {}
 }
 
-impl sealed::Sealed for Vec<u8> {
+impl sealed::Fillable for Vec<u8> {
     fn place(&mut self) -> (*mut u8, usize) {
         self.as_mut_slice().place()
     }
@@ -54,7 +54,7 @@ impl sealed::Sealed for Vec<u8> {
     fn note_filled(&mut self) {}
 }
 
-impl<const N: usize> sealed::Sealed for [u8; N] {
+impl<const N: usize> sealed::Fillable for [u8; N] {
     #[inline]
     fn place(&mut self) -> (*mut u8, usize) {
         self.as_mut_slice().place()
@@ -116,7 +116,7 @@ impl<'t> Target<'t> {
     pub fn write(&mut self, source: &[u8]) {
         let window = self.window.clone();
         self.memory[window].write_copy_of_slice(source);
-        sealed::Sealed::note_filled(self);
+        sealed::Fillable::note_filled(self);
     }
 
     /// Returns the first `len` bytes. Panics if they were not all filled, from the first one on.
@@ -124,12 +124,12 @@ impl<'t> Target<'t> {
     pub fn into_filled(self, len: usize) -> &'t mut [u8] {
         assert!(len <= self.filled, "S57: {len} bytes of {} filled", self.filled);
         let start = self.memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: S57 (bytes before `filled` are initialised), for the life of the exclusive borrow.
+        // SAFETY: S57 (bytes before `filled` are initialised), for the life of the borrow.
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 }
 
-impl sealed::Sealed for Target<'_> {
+impl sealed::Fillable for Target<'_> {
     #[inline]
     fn place(&mut self) -> (*mut u8, usize) {
         let window = &mut self.memory[self.window.clone()];

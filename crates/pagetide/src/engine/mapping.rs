@@ -16,6 +16,7 @@ use crate::engine::dirty::DirtyIndex;
 use crate::engine::longest::Longest;
 use crate::engine::owned_pins::OwnedPins;
 use crate::engine::swap::SwapMap;
+use crate::engine::write_errors::WriteErrors;
 use crate::engine::{leaving::Leaving, locked::LockedPages};
 use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
@@ -58,7 +59,7 @@ pub(crate) struct Mapping {
     pub(crate) flush: Mutex<()>,
     /// True if some dirty pages could not be written.
     is_failing: AtomicBool,
-    errors: Mutex<WriteErrors>,
+    errors: WriteErrors,
     /// The time of creation, by the coarse clock.
     pub(crate) created: Millis,
     /// Rises when contents are dropped without visiting each page: see `compressed`.
@@ -99,40 +100,6 @@ impl Public {
         match self {
             Public::Own { writes, .. } => writes,
             Public::Shared(file) => file.writes(),
-        }
-    }
-}
-
-/// Numbered write-back failures. Each handle stores the last number it reported.
-#[derive(Default)]
-struct WriteErrors {
-    count: u64,
-    /// The last failure reported by any handle.
-    reported: u64,
-    last: Option<StoredError>,
-}
-
-/// A repeatable I/O error.
-#[derive(Clone, Copy)]
-enum StoredError {
-    Os(i32),
-    Kind(io::ErrorKind),
-}
-
-impl From<&io::Error> for StoredError {
-    fn from(error: &io::Error) -> StoredError {
-        match error.raw_os_error() {
-            Some(code) => StoredError::Os(code),
-            None => StoredError::Kind(error.kind()),
-        }
-    }
-}
-
-impl From<StoredError> for io::Error {
-    fn from(error: StoredError) -> io::Error {
-        match error {
-            StoredError::Os(code) => io::Error::from_raw_os_error(code),
-            StoredError::Kind(kind) => kind.into(),
         }
     }
 }
@@ -197,7 +164,7 @@ impl Mapping {
             dirty: DirtyIndex::of_file(),
             flush: Mutex::new(()),
             is_failing: AtomicBool::new(false),
-            errors: Mutex::default(),
+            errors: WriteErrors::default(),
             created,
             epoch: AtomicU64::new(0),
             wasted: AtomicU64::new(0),
@@ -404,9 +371,7 @@ impl Mapping {
     }
 
     pub(crate) fn record_error(&self, error: &io::Error) {
-        let mut errors = lock(&self.errors);
-        errors.count += 1;
-        errors.last = Some(error.into());
+        self.errors.record(error);
     }
 
     /// Records the number of pages that a write-back pass failed to write.
@@ -422,25 +387,20 @@ impl Mapping {
 
     /// Returns the number of the last reported failure. A new handle skips reported failures.
     pub(crate) fn reported_errors(&self) -> u64 {
-        lock(&self.errors).reported
+        self.errors.reported()
     }
 
     pub(crate) fn error_count(&self) -> u64 {
-        lock(&self.errors).count
+        self.errors.count()
     }
 
     pub(crate) fn last_error(&self) -> Option<io::Error> {
-        lock(&self.errors).last.map(io::Error::from)
+        self.errors.last()
     }
 
     /// Returns the last failure if newer than `seen`, and marks all failures as seen.
     pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
-        let mut errors = lock(&self.errors);
-        if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
-            return None;
-        }
-        errors.reported = errors.count;
-        errors.last.map(io::Error::from)
+        self.errors.take(seen)
     }
 
     /// Adds a handle to an open mapping, or to a mapping without a group.

@@ -53,6 +53,7 @@ pub(crate) mod swap;
 pub(crate) mod tiering;
 pub(crate) mod validate;
 pub(crate) mod warm;
+pub(crate) mod write_errors;
 pub(crate) mod written;
 
 use crate::engine::fill::Filler;

@@ -64,8 +64,9 @@ impl File {
     /// let file = cache.open(&path, OpenOptions::new().read(true))?;
     /// let postings = file.pin(5_000..25_000)?;
     /// drop(file);
-    /// let sum = std::thread::spawn(move || postings.iter().map(|byte| u32::from(*byte)).sum::<u32>());
-    /// assert_eq!(sum.join().unwrap(), 7 * 20_000);
+    /// let sum = std::thread::spawn(move || postings.iter().map(|byte| u64::from(*byte)).sum());
+    /// let sum: u64 = sum.join().expect("no panic");
+    /// assert_eq!(sum, 7 * 20_000);
     /// # Ok(())
     /// # }
     /// ```
