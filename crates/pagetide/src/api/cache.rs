@@ -167,7 +167,8 @@ impl PageCache {
     /// Keeps the descriptor until this handle and its [`reopen`](File::reopen)s are dropped, and
     /// with the descriptor the locks of its open file description: flock(2), which
     /// [`std::fs::File::lock`] takes, and `F_OFD_SETLK` of fcntl(2). The last drop writes back all
-    /// dirty pages before the lock ends, so that the next holder of the lock reads them. Other
+    /// dirty pages before the lock ends, so that the next holder of the lock reads them, except
+    /// pages that a [`PageGuardMut`](crate::PageGuardMut) of another handle has locked. Other
     /// flags of the descriptor have no effect here, nor has its position. The locks of `F_SETLK`
     /// belong to the process, and end when any descriptor of the file is closed.
     ///

@@ -24,7 +24,8 @@ use std::ops::{Deref, DerefMut};
 /// A pinned page's bytes: at most 4096, fewer in the file's last page.
 ///
 /// Keep guards short: the page cannot be evicted meanwhile, and writers of the page wait. A guard
-/// stays on its thread, so that calls detect deadlocks with their own thread.
+/// stays on its thread, so that calls detect deadlocks with their own thread. [`File::pin`] returns
+/// bytes that may be kept, and moved to other threads.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
     index: u64,

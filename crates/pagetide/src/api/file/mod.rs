@@ -72,6 +72,12 @@ pub(crate) struct Access {
 /// store wins. The file takes the longer of both lengths. Stores through another program's shared
 /// mapping are seen after the kernel's write-back. A page changed through a [`PageGuardMut`] is
 /// written from the first to the last changed byte.
+///
+/// # Deleted files
+/// The pages of a file without a name leave memory when its last handle is dropped. Dirty pages are
+/// dropped unwritten if no other open file description of the file exists, in any process, and are
+/// written back otherwise. A lease (fcntl(2), `F_SETLEASE`) tells. Without leases, as on some
+/// network file systems and for files of other users, dirty pages are written back.
 #[derive(Clone)]
 pub struct File {
     handle: Arc<Handle>,
@@ -268,7 +274,8 @@ impl Drop for Handle {
         if self.mapping.drop_handle() {
             self.shared.engine.last_handle_dropped(&self.mapping, kept);
         } else if kept.is_some() {
-            self.shared.engine.flusher.flush(&self.mapping, 0..u64::MAX);
+            // Skips locked pages: this thread may have a guard of another handle.
+            self.shared.engine.flusher.flush_unlocked(&self.mapping);
         }
     }
 }
