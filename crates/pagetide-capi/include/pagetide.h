@@ -59,6 +59,9 @@
 // Truncate the file to length 0. Needs PT_WRITE.
 #define PT_TRUNCATE 8
 
+// Create the file, and fail with -EEXIST if there is one. Needs PT_WRITE.
+#define PT_CREATE_NEW 16
+
 // No particular pattern: drops earlier advice. For the file from now on.
 #define PT_ADVICE_NORMAL 0
 
@@ -88,6 +91,9 @@ typedef struct pt_file pt_file;
 
 // A tenant of a cache that was opened with groups.
 typedef struct pt_group pt_group;
+
+// The bytes of a range of a file, pinned until pt_file_unpin.
+typedef struct pt_pinned pt_pinned;
 
 // An address range with pages that are filled on faults and evicted. Any code may load and store.
 typedef struct pt_region pt_region;
@@ -374,6 +380,19 @@ int pt_file_open(const struct pt_cache *cache,
                  uint32_t flags,
                  struct pt_file **file);
 
+// Opens the regular file of a descriptor, with the access of the descriptor. Shares pages with all
+// other opens of the file. The caller keeps fd, and may close fd at once. Flags for open(2), such
+// as the mode of a new file, are the caller's choice.
+//
+// Keeps the open file description of fd, and its locks by flock(2) and F_OFD_SETLK, until
+// pt_file_close, which first writes back all dirty pages. The locks of F_SETLK belong to the
+// process, and end when any descriptor of the file is closed.
+//
+// Errors: -EACCES if fd is not open for reading, because partial pages are read first. -EBADF.
+// Otherwise as pt_file_open.
+// Cost: as pt_file_open. The file keeps one descriptor more.
+int pt_file_open_fd(const struct pt_cache *cache, int fd, struct pt_file **file);
+
 // Closes a file. Dirty pages are written back, now or later. The next open of the file reports
 // errors of this write-back, so sync first. Unpin all pages before. NULL does nothing.
 //
@@ -398,6 +417,31 @@ int64_t pt_file_pread(const struct pt_file *file, void *buffer, size_t len, uint
 // much is dirty.
 // Cost for pages in memory: a lock and the copy. A partly written page is read first.
 int64_t pt_file_pwrite(const struct pt_file *file, const void *buffer, size_t len, uint64_t offset);
+
+// Pins len bytes at offset, and stores their address in data. The bytes are read-only, in one
+// piece, and do not change. Absent pages are read first. Unlike a page of pt_page_pin, may be kept
+// for any time, and unpinned by any thread, even after pt_file_close.
+//
+// Counts against the limit, because nothing can evict the bytes. A range within one page, or in
+// adjacent memory of the cache, is pinned in place. Other ranges are copied, and so is every range
+// of a file that is open for writing in this cache.
+//
+// Errors: -EACCES if not opened with PT_READ. -ENODATA if the file ends early. The system's.
+// -EBUSY if too little memory is left beside pins: pt_file_pread always works. -EDEADLK if this
+// thread has a page locked. On failure, nothing is pinned.
+// No thread waits for a pin. A call that would change a page pinned in place fails with -EBUSY: a
+// write to a file that was opened for writing later, and a read of a page that another program has
+// changed.
+// Cost in place: two atomics per page, and an allocation. A copy: the read, and a system call per
+// page.
+int pt_file_pin(const struct pt_file *file,
+                uint64_t offset,
+                size_t len,
+                const void **data,
+                struct pt_pinned **pinned);
+
+// Unpins a range, and ends the use of its bytes. Never waits. NULL does nothing.
+void pt_file_unpin(struct pt_pinned *pinned);
 
 // Returns the file's length in bytes, including unwritten data. Free.
 int64_t pt_file_len(const struct pt_file *file);
@@ -503,6 +547,11 @@ int pt_group_open_file(const struct pt_group *group,
                        const char *path,
                        uint32_t flags,
                        struct pt_file **file);
+
+// Opens the file of a descriptor as pt_file_open_fd, and charges its pages to the group.
+//
+// Errors: as pt_file_open_fd. -ENOENT if the group was removed.
+int pt_group_open_fd(const struct pt_group *group, int fd, struct pt_file **file);
 
 // Changes the group's limits. Evicts pages above the new limit. Dirty or pinned pages stay until
 // later misses.

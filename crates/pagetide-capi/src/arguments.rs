@@ -4,8 +4,11 @@
 //! memory has, and sizes of structures are checked.
 
 use crate::door::Failure;
-use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -95,6 +98,17 @@ pub(crate) unsafe fn texts<'a>(
     Ok(all)
 }
 
+/// Duplicates a descriptor of the caller.
+pub(crate) fn duplicate(descriptor: c_int) -> Result<File, Failure> {
+    // SAFETY: S34 (numbers): a bad descriptor is an error.
+    let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+    if own < 0 {
+        return Err(Failure::from(io::Error::last_os_error()));
+    }
+    // SAFETY: S34: the descriptor is new, and only this function knows it.
+    Ok(unsafe { File::from_raw_fd(own) })
+}
+
 /// Returns bytes to read.
 ///
 /// # Safety
@@ -106,6 +120,22 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Result<&'a
     check_buffer(pointer, len)?;
     // SAFETY: S34: not null, not longer than memory, and the caller's for the call.
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
+}
+
+/// Returns memory to write, which need not be initialised.
+///
+/// # Safety
+/// As for [`bytes_mut`].
+pub(crate) unsafe fn memory_mut<'a>(
+    pointer: *mut c_void,
+    len: usize,
+) -> Result<&'a mut [MaybeUninit<u8>], Failure> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check_buffer(pointer, len)?;
+    // SAFETY: S34: not null, not longer than memory, and the caller's for the call.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) })
 }
 
 /// Returns bytes to write.

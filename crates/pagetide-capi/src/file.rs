@@ -1,9 +1,9 @@
 //! Files, read and written by calls.
 
-use crate::arguments::{bytes, bytes_mut, given, path_or_none};
+use crate::arguments::{bytes, duplicate, given, memory_mut, path_or_none};
 use crate::cache::pt_cache;
 use crate::door::{Failure, call, count};
-use pagetide::{Advice, File, OpenOptions};
+use pagetide::{Advice, File, OpenOptions, PinnedRange};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -19,6 +19,8 @@ pub const PT_WRITE: u32 = 2;
 pub const PT_CREATE: u32 = 4;
 /// Truncate the file to length 0. Needs PT_WRITE.
 pub const PT_TRUNCATE: u32 = 8;
+/// Create the file, and fail with -EEXIST if there is one. Needs PT_WRITE.
+pub const PT_CREATE_NEW: u32 = 16;
 
 /// No particular pattern: drops earlier advice. For the file from now on.
 pub const PT_ADVICE_NORMAL: u32 = 0;
@@ -55,6 +57,30 @@ pub unsafe extern "C" fn pt_file_open(
     })
 }
 
+/// Opens the regular file of a descriptor, with the access of the descriptor. Shares pages with all
+/// other opens of the file. The caller keeps fd, and may close fd at once. Flags for open(2), such
+/// as the mode of a new file, are the caller's choice.
+///
+/// Keeps the open file description of fd, and its locks by flock(2) and F_OFD_SETLK, until
+/// pt_file_close, which first writes back all dirty pages. The locks of F_SETLK belong to the
+/// process, and end when any descriptor of the file is closed.
+///
+/// Errors: -EACCES if fd is not open for reading, because partial pages are read first. -EBADF.
+/// Otherwise as pt_file_open.
+/// Cost: as pt_file_open. The file keeps one descriptor more.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_file_open_fd(
+    cache: Option<&pt_cache>,
+    fd: c_int,
+    file: Option<&mut MaybeUninit<Box<pt_file>>>,
+) -> c_int {
+    call(|| {
+        let (cache, file) = (given(cache, "cache")?, given(file, "file")?);
+        file.write(Box::new(pt_file(cache.0.open_file(duplicate(fd)?)?)));
+        Ok(())
+    })
+}
+
 /// Converts a path and the flags of an open.
 ///
 /// # Safety
@@ -63,7 +89,7 @@ pub(crate) unsafe fn opening<'a>(
     path: *const c_char,
     flags: u32,
 ) -> Result<(&'a Path, OpenOptions), Failure> {
-    let unknown = flags & !(PT_READ | PT_WRITE | PT_CREATE | PT_TRUNCATE);
+    let unknown = flags & !(PT_READ | PT_WRITE | PT_CREATE | PT_TRUNCATE | PT_CREATE_NEW);
     if unknown != 0 {
         return Err(Failure::invalid(format!("the flags have {unknown:#x}, which mean nothing")));
     }
@@ -71,7 +97,8 @@ pub(crate) unsafe fn opening<'a>(
     let path = given(unsafe { path_or_none(path) }, "path")?;
     let is_set = |flag: u32| flags & flag != 0;
     let options = OpenOptions::new().read(is_set(PT_READ)).write(is_set(PT_WRITE));
-    Ok((path, options.create(is_set(PT_CREATE)).truncate(is_set(PT_TRUNCATE))))
+    let options = options.create(is_set(PT_CREATE)).create_new(is_set(PT_CREATE_NEW));
+    Ok((path, options.truncate(is_set(PT_TRUNCATE))))
 }
 
 /// Closes a file. Dirty pages are written back, now or later. The next open of the file reports
@@ -103,8 +130,8 @@ pub unsafe extern "C" fn pt_file_pread(
     count(|| {
         let file = given(file, "file")?;
         // SAFETY: S34: the caller's buffer, for the time of the call.
-        let target = unsafe { bytes_mut(buffer, len) }?;
-        Ok(file.0.read_at(target, offset)? as u64)
+        let target = unsafe { memory_mut(buffer, len) }?;
+        Ok(file.0.read_into(target, offset)?.len() as u64)
     })
 }
 
@@ -129,6 +156,52 @@ pub unsafe extern "C" fn pt_file_pwrite(
         let source = unsafe { bytes(buffer, len) }?;
         Ok(file.0.write_at(source, offset)? as u64)
     })
+}
+
+/// The bytes of a range of a file, pinned until pt_file_unpin.
+pub struct pt_pinned(pub PinnedRange);
+
+/// Pins len bytes at offset, and stores their address in data. The bytes are read-only, in one
+/// piece, and do not change. Absent pages are read first. Unlike a page of pt_page_pin, may be kept
+/// for any time, and unpinned by any thread, even after pt_file_close.
+///
+/// Counts against the limit, because nothing can evict the bytes. A range within one page, or in
+/// adjacent memory of the cache, is pinned in place. Other ranges are copied, and so is every range
+/// of a file that is open for writing in this cache.
+///
+/// Errors: -EACCES if not opened with PT_READ. -ENODATA if the file ends early. The system's.
+/// -EBUSY if too little memory is left beside pins: pt_file_pread always works. -EDEADLK if this
+/// thread has a page locked. On failure, nothing is pinned.
+/// No thread waits for a pin. A call that would change a page pinned in place fails with -EBUSY: a
+/// write to a file that was opened for writing later, and a read of a page that another program has
+/// changed.
+/// Cost in place: two atomics per page, and an allocation. A copy: the read, and a system call per
+/// page.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_file_pin(
+    file: Option<&pt_file>,
+    offset: u64,
+    len: usize,
+    data: Option<&mut MaybeUninit<*const c_void>>,
+    pinned: Option<&mut MaybeUninit<Box<pt_pinned>>>,
+) -> c_int {
+    call(|| {
+        let (file, data) = (given(file, "file")?, given(data, "data")?);
+        let pinned = given(pinned, "pinned")?;
+        let range = file.0.pin(offset..offset.saturating_add(len as u64))?;
+        data.write(range.as_ptr().cast());
+        pinned.write(Box::new(pt_pinned(range)));
+        Ok(())
+    })
+}
+
+/// Unpins a range, and ends the use of its bytes. Never waits. NULL does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_file_unpin(pinned: Option<Box<pt_pinned>>) {
+    call(|| {
+        drop(pinned);
+        Ok(())
+    });
 }
 
 /// Returns the file's length in bytes, including unwritten data. Free.

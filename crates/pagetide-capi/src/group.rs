@@ -1,6 +1,6 @@
 //! Groups: tenants of one cache.
 
-use crate::arguments::{Growing, given, options, put_sized, text};
+use crate::arguments::{Growing, duplicate, given, options, put_sized, text};
 use crate::cache::pt_cache;
 use crate::door::call;
 use crate::file::{opening, pt_file};
@@ -144,6 +144,22 @@ pub unsafe extern "C" fn pt_group_open_file(
         // SAFETY: S34: text, or null.
         let (path, options) = unsafe { opening(path, flags) }?;
         file.write(Box::new(pt_file(group.0.open(path, options)?)));
+        Ok(())
+    })
+}
+
+/// Opens the file of a descriptor as pt_file_open_fd, and charges its pages to the group.
+///
+/// Errors: as pt_file_open_fd. -ENOENT if the group was removed.
+#[unsafe(no_mangle)]
+pub extern "C" fn pt_group_open_fd(
+    group: Option<&pt_group>,
+    fd: c_int,
+    file: Option<&mut MaybeUninit<Box<pt_file>>>,
+) -> c_int {
+    call(|| {
+        let (group, file) = (given(group, "group")?, given(file, "file")?);
+        file.write(Box::new(pt_file(group.0.open_file(duplicate(fd)?)?)));
         Ok(())
     })
 }

@@ -234,7 +234,7 @@ fn a_file_refuses_what_it_cannot_do() {
     };
     fails(open(null(), PT_READ), libc::EINVAL, "path is NULL");
     fails(open(bench.path("a").as_ptr(), 0), libc::EINVAL, "access");
-    fails(open(bench.path("a").as_ptr(), 17), libc::EINVAL, "0x10");
+    fails(open(bench.path("a").as_ptr(), 33), libc::EINVAL, "0x20");
     fails(open(bench.path("b").as_ptr(), PT_READ), libc::ENOENT, "/b");
     fails(open(bench.path("").as_ptr(), PT_READ), libc::EINVAL, "regular file");
 
@@ -541,4 +541,60 @@ fn each_thread_has_its_own_sentence_and_there_is_a_version() {
     // SAFETY: S34: text that is never freed.
     let version = unsafe { CStr::from_ptr(pt_version()) };
     assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_descriptor_opens_the_file_and_keeps_its_lock_until_the_close() {
+    use std::os::fd::AsRawFd;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    std::fs::write(&path, [7; PAGE]).unwrap();
+    let open = || std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let cache = open_cache(&NO_OPTIONS);
+    let mut file = MaybeUninit::uninit();
+    fails(pt_file_open_fd(Some(&cache), -1, Some(&mut file)), libc::EBADF, "descriptor");
+    fails(pt_file_open_fd(None, 0, Some(&mut file)), libc::EINVAL, "cache");
+    let locked = open();
+    locked.try_lock().unwrap();
+    works(pt_file_open_fd(Some(&cache), locked.as_raw_fd(), Some(&mut file)));
+    drop(locked);
+    // SAFETY: S34: the call has succeeded.
+    let file = unsafe { file.assume_init() };
+    open().try_lock().expect_err("the file keeps the lock");
+    // SAFETY: S34: four bytes.
+    works(unsafe { pt_file_pwrite(Some(&file), c"tide".as_ptr().cast(), 4, 5) });
+    pt_file_close(Some(file));
+    open().try_lock().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[5..9], *b"tide");
+    let mut file = MaybeUninit::uninit();
+    let flags = PT_READ | PT_WRITE | PT_CREATE_NEW;
+    // SAFETY: S34: a text.
+    let refused = unsafe { pt_file_open(Some(&cache), c(&path).as_ptr(), flags, Some(&mut file)) };
+    fails(refused, libc::EEXIST, "could not be opened");
+}
+
+#[test]
+fn a_pinned_range_stays_after_the_close_of_its_file() {
+    let bench = Bench::new();
+    let file = bench.open(PT_READ);
+    let (mut data, mut pinned) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let past = pt_file_pin(Some(&file), 64 * PAGE as u64, 1, Some(&mut data), Some(&mut pinned));
+    fails(past, libc::ENODATA, "bytes long");
+    let huge = pt_file_pin(Some(&file), 5, usize::MAX, Some(&mut data), Some(&mut pinned));
+    fails(huge, libc::ENODATA, "bytes long");
+    fails(pt_file_pin(Some(&file), 0, 1, None, Some(&mut pinned)), libc::EINVAL, "data is NULL");
+    works(pt_file_pin(Some(&file), 5, 3 * PAGE, Some(&mut data), Some(&mut pinned)));
+    // SAFETY: S34: the call has succeeded.
+    let data = unsafe { data.assume_init() };
+    // SAFETY: S34: the call has succeeded.
+    let pinned = unsafe { pinned.assume_init() };
+    pt_file_close(Some(file));
+    // SAFETY: S34: so many bytes are pinned.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), 3 * PAGE) };
+    let all = std::fs::read(Path::new(bench.path("a").to_str().unwrap())).unwrap();
+    assert!(*bytes == all[5..5 + 3 * PAGE]);
+    std::thread::scope(|scope| {
+        scope.spawn(move || pt_file_unpin(Some(pinned)));
+    });
+    pt_file_unpin(None);
 }

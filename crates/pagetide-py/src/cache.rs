@@ -63,15 +63,11 @@ impl Cache {
     ) -> PyResult<RawFile> {
         let (cache, mode) = (self.get()?, mode.parse::<Mode>()?);
         let group = group.map(|name| group_of(&cache, name)).transpose()?;
-        if mode.is_exclusive {
-            let mut options = std::fs::OpenOptions::new();
-            let made = options.write(true).create_new(true).open(&path);
-            made.map_err(|error| raise_on(&path, error))?;
-        }
         let options = OpenOptions::new()
             .read(mode.read)
             .write(mode.write)
             .create(mode.creates)
+            .create_new(mode.is_exclusive)
             .truncate(mode.truncates);
         let opened = detached(py, || match &group {
             Some(group) => group.open(&path, options),

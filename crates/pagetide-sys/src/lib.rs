@@ -55,7 +55,9 @@ pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_fault
 pub use fault::uffd::{Fault, FaultKind, StoreFault, UffdError, UffdFeatures, UffdSource};
 pub use fault::watch::FaultWatch;
 pub use io::aligned::AlignedBuf;
-pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};
+pub use io::file::{
+    Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions, read_access,
+};
 pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
 pub use io::{kernel_cache, lease};
 pub use machine::cpu::{
@@ -75,10 +77,11 @@ pub use memory::arena::{
 };
 pub use memory::heap::keep_freed_memory;
 pub use memory::kernel_mapping::{KernelMapping, map_by_library};
+pub use memory::target::{CopyTarget, Target};
 pub use memory::{huge_buffer, shared, tray, window};
 pub use page::aging::LookedAt;
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
-pub use page::token::{Claim, Lock, PageHandle, Pin, PinnedBytes};
+pub use page::token::{Claim, Lock, PageHandle, Pin, PinnedBytes, PinnedRun};
 pub use page::word::{
     LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch,
 };

@@ -41,6 +41,9 @@
 //! # }
 //! ```
 //!
+//! A storage engine keeps bytes for any time with [`File::pin`], reads into new buffers with
+//! [`File::read_into`], and passes a descriptor that it has locked to [`PageCache::open_file`].
+//!
 //! [`File::advise`] announces accesses. [`PageCache::open_store`] caches contents that are not a
 //! file. [`CacheStats::sizing`] estimates the effect of more memory. [`PageCache::record_metrics`]
 //! feeds a metrics collector, including the crates of the features `metrics` and `opentelemetry`.
@@ -155,7 +158,7 @@ pub use api::control;
 pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
-    api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
+    api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut, PinnedRange},
     api::files::FileStats,
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,

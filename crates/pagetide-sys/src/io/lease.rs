@@ -77,6 +77,16 @@ pub fn release(file: BorrowedFd<'_>) -> io::Result<()> {
     control(file, libc::F_SETLEASE, libc::F_UNLCK).map(|_| ())
 }
 
+/// Returns true if no other open file description of the file exists, in any process. Takes a
+/// write lease and releases it. False if the file cannot be leased.
+///
+/// The signal for an opener in between is one that programs ignore by default.
+pub(crate) fn is_sole(file: BorrowedFd<'_>) -> bool {
+    let leased = control(file, F_SETSIG, libc::SIGURG)
+        .and_then(|_| control(file, libc::F_SETLEASE, LeaseKind::Write.number()));
+    leased.is_ok() && is_whole(file, LeaseKind::Write) && release(file).is_ok()
+}
+
 /// Returns true if the lease is unbroken: no opener waits for its release.
 pub fn is_whole(file: BorrowedFd<'_>, kind: LeaseKind) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|now| now == kind.number())

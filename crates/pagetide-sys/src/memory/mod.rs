@@ -11,5 +11,6 @@ pub(crate) mod kernel_mapping;
 pub(crate) mod mapped;
 pub(crate) mod numbers;
 pub mod shared;
+pub(crate) mod target;
 pub mod tray;
 pub mod window;

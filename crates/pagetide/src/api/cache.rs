@@ -7,7 +7,6 @@ use crate::engine::errors::{OpenError, ResizeError, SyncError};
 use crate::engine::flush::scope::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
-use crate::engine::mapping::Mapping;
 use crate::engine::sizer::SizeChanges;
 use crate::engine::stats::counters::Event;
 use crate::memory::store::{Backing, Store};
@@ -15,7 +14,7 @@ use crate::workers::CacheShared;
 use pagetide_core::lru::GenCommandError;
 use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::units::{Bytes, Millis};
-use pagetide_sys::{StoreFile, StoreOptions};
+use pagetide_sys::{StoreFile, StoreOptions, read_access};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -40,12 +39,29 @@ pub struct PageCache {
 }
 
 /// Options for opening a file, as [`std::fs::OpenOptions`].
-#[derive(Clone, Copy, Debug, Default)]
+///
+/// A file that needs other flags is opened by the caller, and passed to [`PageCache::open_file`].
+#[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     read: bool,
     write: bool,
     create: bool,
+    create_new: bool,
+    mode: u32,
     truncate: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions {
+            read: false,
+            write: false,
+            create: false,
+            create_new: false,
+            mode: 0o666,
+            truncate: false,
+        }
+    }
 }
 
 impl OpenOptions {
@@ -69,6 +85,20 @@ impl OpenOptions {
     /// Creates the file if it does not exist. No effect without `write`.
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
+        self
+    }
+
+    /// Creates the file, and fails with `AlreadyExists` if there is one. No other program can
+    /// create the file in between. No effect without `write`.
+    pub fn create_new(mut self, create_new: bool) -> OpenOptions {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Sets the permissions of a file that this open creates, less the process's umask, as
+    /// [`OpenOptionsExt::mode`](std::os::unix::fs::OpenOptionsExt::mode). 0o666 by default.
+    pub fn mode(mut self, mode: u32) -> OpenOptions {
+        self.mode = mode;
         self
     }
 
@@ -118,16 +148,73 @@ impl PageCache {
         let store_options = StoreOptions {
             write: options.write,
             create: options.create && options.write,
+            create_new: options.create_new && options.write,
+            mode: options.mode,
             truncate: false,
             direct: limits.direct_io,
         };
         let file = StoreFile::open(path, store_options).map_err(|error| refused(error.into()))?;
         let access = Access { read: options.read, write: options.write };
-        let file = self.open_stored(group, path, file, access)?;
-        if options.truncate && options.write {
+        let file = self.open_stored(group, path, file, access, None)?;
+        if options.truncate && options.write && !options.create_new {
             file.set_len(0).map_err(|error| refused(error.into()))?;
         }
         Ok(file)
+    }
+
+    /// Opens the file of a descriptor, with the access of the descriptor. Shares pages with all
+    /// other opens of the file, and sees the writes of other programs, as [`PageCache::open`].
+    ///
+    /// Keeps the descriptor until this handle and its [`reopen`](File::reopen)s are dropped, and
+    /// with the descriptor the locks of its open file description: flock(2), which
+    /// [`std::fs::File::lock`] takes, and `F_OFD_SETLK` of fcntl(2). The last drop writes back all
+    /// dirty pages before the lock ends, so that the next holder of the lock reads them, except
+    /// pages that a [`PageGuardMut`](crate::PageGuardMut) of another handle has locked. Other
+    /// flags of the descriptor have no effect here, nor has its position. The locks of `F_SETLK`
+    /// belong to the process, and end when any descriptor of the file is closed.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("database");
+    /// # let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+    /// let open = || std::fs::File::options().read(true).write(true).create(true).open(&path);
+    /// let file = open()?;
+    /// file.try_lock()?;
+    /// let database = cache.open_file(file)?;
+    /// database.write_all_at(b"hello", 0)?;
+    /// assert!(open()?.try_lock().is_err(), "a second database on the same file");
+    /// drop(database);
+    /// open()?.try_lock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`OpenError::Open`] with `PermissionDenied` if the descriptor is not open for reading,
+    /// because partial pages are read first. Otherwise as [`PageCache::open`].
+    ///
+    /// # Cost
+    /// As [`PageCache::open`]. Each handle keeps one descriptor more.
+    pub fn open_file(&self, file: std::fs::File) -> Result<File, OpenError> {
+        self.open_file_for(None, file)
+    }
+
+    pub(crate) fn open_file_for(
+        &self,
+        group: Option<&Member>,
+        file: std::fs::File,
+    ) -> Result<File, OpenError> {
+        let path = Path::new("(an open file)");
+        let refused = |source| OpenError::Open { path: path.to_owned(), source };
+        let (read, write) = read_access(&file).map_err(refused)?;
+        if !read {
+            return Err(refused(io::ErrorKind::PermissionDenied.into()));
+        }
+        let store = StoreFile::again(&file, write, self.shared.limits.direct_io)
+            .map_err(|error| refused(error.into()))?;
+        self.open_stored(group, path, store, Access { read, write }, Some(file))
     }
 
     fn open_stored(
@@ -136,6 +223,7 @@ impl PageCache {
         path: &Path,
         file: StoreFile,
         access: Access,
+        kept: Option<std::fs::File>,
     ) -> Result<File, OpenError> {
         if !file.is_direct() {
             self.shared.engine.direct_io.store(false, Relaxed);
@@ -143,7 +231,7 @@ impl PageCache {
         let backing = Backing::File { file: Arc::new(file), writable: access.write };
         let mapping =
             self.shared.engine.map_file(backing, group).map_err(|error| error.on(path))?;
-        Ok(self.handle(mapping, access))
+        Ok(File::new(Arc::clone(&self.shared), mapping, access, kept.map(Arc::new)))
     }
 
     /// Opens a store of the caller for reading and writing. No other handle shares it.
@@ -161,11 +249,8 @@ impl PageCache {
     ) -> Result<File, OpenError> {
         let mapping = self.shared.engine.map_file(Backing::Custom(store), group);
         let mapping = mapping.map_err(|error| error.on(Path::new("(a custom store)")))?;
-        Ok(self.handle(mapping, Access { read: true, write: true }))
-    }
-
-    fn handle(&self, mapping: Arc<Mapping>, access: Access) -> File {
-        File::new(Arc::clone(&self.shared), mapping, access)
+        let access = Access { read: true, write: true };
+        Ok(File::new(Arc::clone(&self.shared), mapping, access, None))
     }
 
     /// Returns counters and usage, which print as about ten lines.
@@ -291,7 +376,7 @@ impl HeldFiles for PageCache {
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
         let file = StoreFile::held(file, self.shared.limits.direct_io)
             .map_err(|error| refused(error.into()))?;
-        let file = self.open_stored(None, path, file, Access { read: true, write })?;
+        let file = self.open_stored(None, path, file, Access { read: true, write }, None)?;
         file.hold();
         Ok(file)
     }

@@ -19,8 +19,9 @@ use std::ops::RangeInclusive;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
+/// A page with a guard of this thread, or with a pin for an unknown time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WaitsForItself {
+pub(crate) struct WaitsForEver {
     pub(crate) index: u64,
 }
 
@@ -159,7 +160,7 @@ impl Flusher {
         &self,
         mapping: &Mapping,
         range: RangeInclusive<u64>,
-    ) -> Result<(), WaitsForItself> {
+    ) -> Result<(), WaitsForEver> {
         for index in mapping.leaving.collect(range) {
             self.settle_page(mapping, index)?;
             let is_kept = mapping.leaving.cut_of(index).is_some();
@@ -172,11 +173,13 @@ impl Flusher {
         Ok(())
     }
 
-    fn settle_page(&self, mapping: &Mapping, index: u64) -> Result<(), WaitsForItself> {
+    fn settle_page(&self, mapping: &Mapping, index: u64) -> Result<(), WaitsForEver> {
         let Some(page) = mapping.table.page(PageIndex(index)) else { return Ok(()) };
         let mut page = match page.try_lock() {
             Ok(page) => page,
-            Err(_) if held::has(mapping, index) => return Err(WaitsForItself { index }),
+            Err(_) if held::has(mapping, index) || mapping.has_owned_pin(index) => {
+                return Err(WaitsForEver { index });
+            }
             Err(_) => page.lock(),
         };
         self.settle_locked(mapping, &mut page);

@@ -14,7 +14,9 @@
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
 use crate::engine::longest::Longest;
+use crate::engine::owned_pins::OwnedPins;
 use crate::engine::swap::SwapMap;
+use crate::engine::write_errors::WriteErrors;
 use crate::engine::{leaving::Leaving, locked::LockedPages};
 use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
@@ -47,6 +49,7 @@ pub(crate) struct Mapping {
     /// Pages to drop before their next use.
     pub(crate) leaving: Leaving,
     pub(crate) locked: LockedPages,
+    pub(crate) owned_pins: OwnedPins,
     /// Held shared by writers, and exclusively by `set_len`, to keep writes and truncations apart.
     /// A holder never waits for a page that may be guarded.
     pub(crate) resize: RwLock<()>,
@@ -56,7 +59,7 @@ pub(crate) struct Mapping {
     pub(crate) flush: Mutex<()>,
     /// True if some dirty pages could not be written.
     is_failing: AtomicBool,
-    errors: Mutex<WriteErrors>,
+    errors: WriteErrors,
     /// The time of creation, by the coarse clock.
     pub(crate) created: Millis,
     /// Rises when contents are dropped without visiting each page: see `compressed`.
@@ -97,40 +100,6 @@ impl Public {
         match self {
             Public::Own { writes, .. } => writes,
             Public::Shared(file) => file.writes(),
-        }
-    }
-}
-
-/// Numbered write-back failures. Each handle stores the last number it reported.
-#[derive(Default)]
-struct WriteErrors {
-    count: u64,
-    /// The last failure reported by any handle.
-    reported: u64,
-    last: Option<StoredError>,
-}
-
-/// A repeatable I/O error.
-#[derive(Clone, Copy)]
-enum StoredError {
-    Os(i32),
-    Kind(io::ErrorKind),
-}
-
-impl From<&io::Error> for StoredError {
-    fn from(error: &io::Error) -> StoredError {
-        match error.raw_os_error() {
-            Some(code) => StoredError::Os(code),
-            None => StoredError::Kind(error.kind()),
-        }
-    }
-}
-
-impl From<StoredError> for io::Error {
-    fn from(error: StoredError) -> io::Error {
-        match error {
-            StoredError::Os(code) => io::Error::from_raw_os_error(code),
-            StoredError::Kind(kind) => kind.into(),
         }
     }
 }
@@ -190,11 +159,12 @@ impl Mapping {
             agreement: Agreement::new(None),
             leaving: Leaving::default(),
             locked: LockedPages::default(),
+            owned_pins: OwnedPins::default(),
             resize: RwLock::new(()),
             dirty: DirtyIndex::of_file(),
             flush: Mutex::new(()),
             is_failing: AtomicBool::new(false),
-            errors: Mutex::default(),
+            errors: WriteErrors::default(),
             created,
             epoch: AtomicU64::new(0),
             wasted: AtomicU64::new(0),
@@ -364,6 +334,12 @@ impl Mapping {
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
     }
 
+    /// Returns true if a page is pinned for an unknown time.
+    pub(crate) fn has_owned_pin(&self, index: u64) -> bool {
+        let is_pinned = || self.table.page(PageIndex(index)).is_some_and(|it| it.load().pins() > 0);
+        self.owned_pins.holds(index) && is_pinned()
+    }
+
     /// Returns the fingerprint, now or at close, and the path while open. Returns `None` for
     /// regions and stores that are not files.
     pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
@@ -395,9 +371,7 @@ impl Mapping {
     }
 
     pub(crate) fn record_error(&self, error: &io::Error) {
-        let mut errors = lock(&self.errors);
-        errors.count += 1;
-        errors.last = Some(error.into());
+        self.errors.record(error);
     }
 
     /// Records the number of pages that a write-back pass failed to write.
@@ -413,25 +387,20 @@ impl Mapping {
 
     /// Returns the number of the last reported failure. A new handle skips reported failures.
     pub(crate) fn reported_errors(&self) -> u64 {
-        lock(&self.errors).reported
+        self.errors.reported()
     }
 
     pub(crate) fn error_count(&self) -> u64 {
-        lock(&self.errors).count
+        self.errors.count()
     }
 
     pub(crate) fn last_error(&self) -> Option<io::Error> {
-        lock(&self.errors).last.map(io::Error::from)
+        self.errors.last()
     }
 
     /// Returns the last failure if newer than `seen`, and marks all failures as seen.
     pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
-        let mut errors = lock(&self.errors);
-        if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
-            return None;
-        }
-        errors.reported = errors.count;
-        errors.last.map(io::Error::from)
+        self.errors.take(seen)
     }
 
     /// Adds a handle to an open mapping, or to a mapping without a group.
@@ -473,13 +442,41 @@ impl Mapping {
     }
 
     /// Closes the store if there is no handle and no dirty page. First waits for writes in flight,
-    /// because a failed write leaves pages dirty.
-    pub(crate) fn close_if_idle(&self) {
+    /// because a failed write leaves pages dirty. Returns true if the closed file has no name.
+    pub(crate) fn close_if_idle(&self) -> bool {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);
-        if open.nr_handles == 0 && self.dirty.is_empty() {
+        let is_idle = open.nr_handles == 0 && self.dirty.is_empty();
+        let is_unlinked = is_idle && self.is_unlinked();
+        if is_idle {
             *lock(&self.closed_path) = self.path();
             self.set_backing(None);
         }
+        is_unlinked
+    }
+
+    /// Returns true if the open file has no name any more. False for a held file.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        let backing = self.backing().ok();
+        let file = backing.as_ref().and_then(|backing| backing.file());
+        file.is_some_and(|file| file.is_unlinked())
+    }
+
+    /// Closes the store if it is a file that no program has open otherwise, this one included. The
+    /// caller holds `flush`. Returns true if the file was closed.
+    pub(crate) fn close_if_sole(&self) -> bool {
+        let open = lock(&self.open);
+        let mut place = self.backing.write().expect("no holder panics");
+        if open.nr_handles > 0 {
+            return false;
+        }
+        let Some(backing) = place.take() else { return false };
+        let left = Arc::try_unwrap(backing).map(Backing::close_if_sole);
+        match left {
+            Ok(None) => {}
+            Ok(Some(backing)) => *place = Some(Arc::new(backing)),
+            Err(backing) => *place = Some(backing),
+        }
+        place.is_none()
     }
 }

@@ -16,7 +16,7 @@
 //!   registry (read) < lists < pages locked by processes
 //!   registry (read) < lists < per-CPU list < zone
 //!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
-//!   sample of reuse
+//!   sample of reuse, owned pins
 //! ```
 //!
 //! An allocation under a page lock may reclaim, but reclaim only *tries* the locks of other pages,
@@ -41,6 +41,7 @@ pub(crate) mod locked;
 mod longest;
 pub(crate) mod mapping;
 pub(crate) mod open;
+pub(crate) mod owned_pins;
 pub(crate) mod pages;
 pub(crate) mod prefetch;
 pub(crate) mod registry;
@@ -52,6 +53,7 @@ pub(crate) mod swap;
 pub(crate) mod tiering;
 pub(crate) mod validate;
 pub(crate) mod warm;
+pub(crate) mod write_errors;
 pub(crate) mod written;
 
 use crate::engine::fill::Filler;

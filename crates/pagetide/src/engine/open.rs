@@ -110,13 +110,23 @@ impl Engine {
         self.flusher.agree_at_open(mapping, &backing)
     }
 
-    /// Starts write-back. The store closes once no page is dirty.
-    pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
-        if !self.source.has_workers {
+    /// Starts write-back. The store closes once no page is dirty. Pages that no program can read
+    /// any more are dropped instead. `kept`, a descriptor with the caller's locks, is closed after
+    /// the write-back.
+    pub(crate) fn last_handle_dropped(&self, mapping: &Mapping, kept: Option<std::fs::File>) {
+        let mut kept = kept;
+        if mapping.is_unlinked() {
+            kept = None;
+            if self.flusher.drop_unreachable(mapping) {
+                return;
+            }
+        }
+        if kept.is_some() || !self.source.has_workers {
             self.flusher.flush(mapping, 0..u64::MAX);
         }
+        drop(kept);
         if mapping.dirty.is_empty() {
-            mapping.close_if_idle();
+            self.flusher.close_if_idle(mapping);
         } else {
             self.flusher.abandon(mapping);
             self.flusher.wake();

@@ -105,6 +105,16 @@ impl Backing {
         }
     }
 
+    /// Closes a file that no program has open otherwise. Returns any other store.
+    pub(crate) fn close_if_sole(self) -> Option<Backing> {
+        let Backing::File { file, writable } = self else { return Some(self) };
+        let file = match Arc::try_unwrap(file) {
+            Ok(file) => Arc::new(file.close_if_sole()?),
+            Err(file) => file,
+        };
+        Some(Backing::File { file, writable })
+    }
+
     /// Returns the file's current state. Fails for custom stores, which are never shared.
     pub(crate) fn look(&self) -> io::Result<Look> {
         match self {

@@ -146,7 +146,7 @@ impl Region {
         });
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };
-        let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access);
+        let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access, None);
         let faults = Arc::<Faults>::default();
         let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
         let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);

@@ -170,7 +170,7 @@ fn open_swap(len: Bytes, swap: Swap, direct: bool) -> Result<Opened, CreateRegio
 
 fn open_file(path: PathBuf, write: bool, direct: bool) -> Result<Opened, CreateRegionError> {
     let refused = |path: &Path, source| OpenError::Open { path: path.to_owned(), source };
-    let options = StoreOptions { write, create: false, truncate: false, direct };
+    let options = StoreOptions { write, direct, ..StoreOptions::default() };
     let file = StoreFile::open(&path, options).map_err(|error| refused(&path, error.into()))?;
     let backing = Backing::File { file: Arc::new(file), writable: write };
     let len = backing.read_len().map_err(|source| refused(&path, source))?;

@@ -42,7 +42,7 @@ impl BareRegion {
         let lender = FrameLender::new(&Arc::new(arena)).map_err(|e| refused(e.into()))?;
         let memory = RegionMemory::new(nr_pages, &Arc::new(lender), FaultDelivery::Signal);
         let memory = Arc::new(memory.map_err(|e| refused(e.into()))?);
-        let options = StoreOptions { write: false, create: false, truncate: false, direct: false };
+        let options = StoreOptions::default();
         let file = StoreFile::open(path, options).map_err(|e| refused(e.into()))?;
         let table = PageTable::over_region(Arc::clone(&memory));
         // All page metadata must exist before the first fault.

@@ -25,7 +25,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,7 @@ use self::held::Held;
 use self::look::read_statx;
 pub use self::look::{Fingerprint, Look};
 use crate::io::aligned::AlignedBuf;
+use crate::io::lease;
 
 mod error;
 mod frames;
@@ -52,16 +53,33 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const NOTHING_CACHED: u64 = u64::MAX;
 
 /// Options for opening a store. Stores are always readable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreOptions {
     /// Opens for writing too.
     pub write: bool,
     /// Creates a missing file. Needs `write`.
     pub create: bool,
+    /// Creates the file, and fails if there is one. Needs `write`.
+    pub create_new: bool,
+    /// The permissions of a created file, less the process's umask.
+    pub mode: u32,
     /// Truncates the file to length 0. Needs `write`.
     pub truncate: bool,
     /// Uses direct I/O if the file supports it.
     pub direct: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            write: false,
+            create: false,
+            create_new: false,
+            mode: 0o666,
+            truncate: false,
+            direct: false,
+        }
+    }
 }
 
 /// An open regular file, used as a store.
@@ -94,6 +112,8 @@ impl StoreFile {
             .read(true)
             .write(options.write)
             .create(options.create)
+            .create_new(options.create_new)
+            .mode(options.mode)
             .truncate(options.truncate)
             .custom_flags(libc::O_NONBLOCK)
             .open(path);
@@ -110,6 +130,24 @@ impl StoreFile {
             return Err(OpenStoreError::NotRegular { kind });
         }
         Ok(StoreFile::over(buffered, options.write, options.direct))
+    }
+
+    /// Opens the file of a descriptor again, with descriptors of its own. `file` must be open for
+    /// reading, and for writing if `write` is set. `direct` is as in [`StoreOptions`].
+    ///
+    /// Without /proc, or without the permission to open the file again, shares the open file
+    /// description of `file`, and clears its flag `O_NONBLOCK`.
+    ///
+    /// # Errors
+    /// [`OpenStoreError`], and the system's error if a shared description would append.
+    pub fn again(file: &File, write: bool, direct: bool) -> Result<StoreFile, OpenStoreError> {
+        let os = |source| OpenStoreError::Os { source };
+        if let Some(kind) = kind_unless_regular(&read_statx(file).map_err(os)?) {
+            return Err(OpenStoreError::NotRegular { kind });
+        }
+        let own = OpenOptions::new().read(true).write(write).open(path_of(file));
+        let own = own.or_else(|refused| share(file, refused)).map_err(os)?;
+        Ok(StoreFile::over(own, write, direct))
     }
 
     /// Creates an unnamed file of `len` zeros in `folder`, accessible only to its owner, and
@@ -153,8 +191,31 @@ impl StoreFile {
     /// Returns the current path, or `None` if the file has no name any more, or /proc is not
     /// mounted.
     pub fn read_path(&self) -> Option<PathBuf> {
-        let path = std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()?;
+        let path = std::fs::read_link(path_of(self.any())).ok()?;
         (!path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
+    }
+
+    /// Returns true if the file has no name any more. False for a [held](Self::held) file.
+    pub fn is_unlinked(&self) -> bool {
+        let Descriptors::Two { buffered, .. } = &self.descriptors else { return false };
+        rustix::fs::fstat(buffered).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Closes a file that no process has open otherwise, this one included. Otherwise returns the
+    /// file. A file system without leases, and the file of another user, count as open.
+    pub fn close_if_sole(self) -> Option<StoreFile> {
+        let StoreFile { descriptors, cached_from } = self;
+        let Descriptors::Two { buffered, direct } = descriptors else {
+            return Some(StoreFile { descriptors, cached_from });
+        };
+        let was_direct = direct.is_some();
+        drop(direct);
+        if lease::is_sole(buffered.as_fd()) {
+            return None;
+        }
+        let write = read_access(&buffered).is_ok_and(|(_, write)| write);
+        let direct = if was_direct { open_direct(&buffered, write) } else { None };
+        Some(StoreFile { descriptors: Descriptors::Two { buffered, direct }, cached_from })
     }
 
     /// Returns true if aligned requests bypass the kernel's page cache.
@@ -359,6 +420,30 @@ impl StoreFile {
     }
 }
 
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Duplicates the descriptor, unless its writes go to the end of the file.
+fn share(file: &File, refused: io::Error) -> io::Result<File> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    if flags.contains(OFlags::APPEND) {
+        return Err(refused);
+    }
+    rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?;
+    file.try_clone()
+}
+
+/// Returns the access of a descriptor: for reading, for writing.
+///
+/// # Errors
+/// The system's.
+pub fn read_access(file: &File) -> io::Result<(bool, bool)> {
+    let mode = rustix::fs::fcntl_getfl(file)? & OFlags::RWMODE;
+    let is_path = rustix::fs::fcntl_getfl(file)?.contains(OFlags::PATH);
+    Ok((mode != OFlags::WRONLY && !is_path, mode != OFlags::RDONLY && !is_path))
+}
+
 /// Opens the file again with `O_DIRECT`. Returns `None` if aligned direct reads fail.
 fn open_direct(file: &File, write: bool) -> Option<File> {
     if takes_direct(&read_statx(file).ok()?) == Some(false) {
@@ -369,7 +454,7 @@ fn open_direct(file: &File, write: bool) -> Option<File> {
         .read(true)
         .write(write)
         .custom_flags(libc::O_DIRECT)
-        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .open(path_of(file))
         .ok()?;
     let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
     rustix::io::retry_on_intr(|| rustix::io::pread(&direct, &mut buffer[..], 0)).ok()?;

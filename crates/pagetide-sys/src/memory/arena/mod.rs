@@ -34,6 +34,7 @@ use pagetide_core::units::Bytes;
 use self::bare::BareFrames;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 use crate::memory::numbers::Numbers;
+use crate::memory::target::CopyTarget;
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 
 const CLAIMED: u32 = 1 << 31;
@@ -372,7 +373,7 @@ impl FrameArena {
     ///
     /// Panics if the range leaves the frame. Takes no lock and writes nothing shared.
     #[inline]
-    pub fn read(&self, frame: FrameId, offset: usize, target: &mut [u8]) {
+    pub fn read(&self, frame: FrameId, offset: usize, target: &mut (impl CopyTarget + ?Sized)) {
         self.memory.read(frame.0, offset, target);
     }
 

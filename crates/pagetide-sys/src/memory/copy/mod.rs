@@ -49,8 +49,13 @@ pub(crate) unsafe fn copy_out_to(cells: &[AtomicU64], at: usize, target: *mut u8
         x86_64::copy(byte(cells, at).cast_const(), target, len);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: S2 (racing copies are opaque) for the cells. The caller vouches for the target.
-    portable::copy_out(cells, at, unsafe { std::slice::from_raw_parts_mut(target, len) });
+    {
+        // A slice of uninitialised bytes is undefined behaviour.
+        // SAFETY: S2: the caller vouches for the target.
+        unsafe { target.write_bytes(0, len) };
+        // SAFETY: S2 (racing copies are opaque) for the cells. The caller vouches for the target.
+        portable::copy_out(cells, at, unsafe { std::slice::from_raw_parts_mut(target, len) });
+    }
 }
 
 /// Copies `source` to byte `at` of `cells`. The caller is their only writer. Panics if the range

@@ -146,8 +146,11 @@ impl Mapping {
     }
 
     #[inline]
-    pub(super) fn copy_out(&self, at: usize, target: &mut [u8]) {
-        copy::copy_out(self.cells(), at, target);
+    /// # Safety
+    /// As for [`copy::copy_out_to`].
+    pub(super) unsafe fn copy_out(&self, at: usize, target: *mut u8, len: usize) {
+        // SAFETY: S57: the two functions have the same contract.
+        unsafe { copy::copy_out_to(self.cells(), at, target, len) };
     }
 
     pub(super) fn copy_in(&self, at: usize, source: &[u8]) {

@@ -22,6 +22,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::memory::target::CopyTarget;
+
 use mapping::Mapping;
 
 mod ahead;
@@ -81,10 +83,14 @@ impl FrameMemory {
         self.nr_frames
     }
 
-    /// Copies `target.len()` bytes of `frame` from `offset`. The bytes may be torn.
+    /// Fills `target` with bytes of `frame` from `offset`. The bytes may be torn.
     #[inline]
-    pub(crate) fn read(&self, frame: u32, offset: usize, target: &mut [u8]) {
-        self.mapping.copy_out(self.locate(frame, offset, target.len()), target);
+    pub(crate) fn read(&self, frame: u32, offset: usize, target: &mut (impl CopyTarget + ?Sized)) {
+        let (start, len) = target.place();
+        let at = self.locate(frame, offset, len);
+        // SAFETY: S57: the target's memory, exclusively borrowed, so outside the frames.
+        unsafe { self.mapping.copy_out(at, start, len) };
+        target.note_filled();
     }
 
     /// Prefetches the cache line at `offset` of `frame`, if the frame exists.

@@ -26,8 +26,13 @@ impl Mapping {
         Ok(Mapping { cells: (0..len / 8).map(|_| AtomicU64::new(0)).collect() })
     }
 
-    pub(super) fn copy_out(&self, at: usize, target: &mut [u8]) {
-        portable::copy_out(&self.cells, at, target);
+    /// # Safety
+    /// `target` is valid for writes of `len` bytes.
+    pub(super) unsafe fn copy_out(&self, at: usize, target: *mut u8, len: usize) {
+        // SAFETY: S57: the caller vouches for the target.
+        unsafe { target.write_bytes(0, len) };
+        // SAFETY: S57: the target is initialised now.
+        portable::copy_out(&self.cells, at, unsafe { std::slice::from_raw_parts_mut(target, len) });
     }
 
     pub(super) fn copy_in(&self, at: usize, source: &[u8]) {

@@ -42,6 +42,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 use crate::fault::page_file::PageFile;
 use crate::fault::region::RegionMemory;
 use crate::memory::arena::FrameArena;
+use crate::memory::target::CopyTarget;
 use crate::page::wait;
 use crate::page::word::{PageWord, ReadTicket, Snapshot};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
@@ -370,7 +371,11 @@ impl<'a> PageRef<'a> {
     ///
     /// Panics if the range leaves the page. Takes no lock and writes nothing shared.
     #[inline]
-    pub fn read_plain(self, offset: usize, target: &mut [u8]) -> Option<FrameId> {
+    pub fn read_plain(
+        self,
+        offset: usize,
+        target: &mut (impl CopyTarget + ?Sized),
+    ) -> Option<FrameId> {
         let ticket = self.word().peek_plain_ticket()?;
         let frame = ticket.frame();
         self.arena().read(frame, offset, target);

@@ -23,6 +23,7 @@
 //! **Ignored.** Lock order. To take two locks, define an order or use `try_lock`.
 
 pub use self::pinned_bytes::PinnedBytes;
+pub use self::pinned_run::PinnedRun;
 
 use std::fmt;
 use std::ops::Range;
@@ -31,6 +32,7 @@ use pagetide_core::ids::FrameId;
 
 use crate::memory::arena::{ClaimedFrame, FrameArena};
 use crate::memory::frames::FrameMemory;
+use crate::memory::target::CopyTarget;
 use crate::page::table::{PageRef, WordRef};
 use crate::page::wait;
 use crate::page::word::{ClaimOutcome, LockRefused, PAYLOAD_BITS, PinRefused, Snapshot, Touch};
@@ -117,7 +119,7 @@ impl<H: PageHandle> Pin<H> {
     }
 
     /// Copies bytes from `offset`. Panics if the range leaves the page.
-    pub fn read(&self, offset: usize, target: &mut [u8]) {
+    pub fn read(&self, offset: usize, target: &mut (impl CopyTarget + ?Sized)) {
         let (memory, place) = self.handle.page().place(self.frame());
         memory.read(place, offset, target);
     }
@@ -337,7 +339,7 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// Copies bytes from `offset`. Panics as [`write`](Self::write) does.
-    pub fn read(&self, offset: usize, target: &mut [u8]) {
+    pub fn read(&self, offset: usize, target: &mut (impl CopyTarget + ?Sized)) {
         let (memory, place) = self.place();
         memory.read(place, offset, target);
     }
@@ -447,6 +449,7 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
 
 mod page_file;
 mod pinned_bytes;
+mod pinned_run;
 mod region;
 mod taking;
 

@@ -24,7 +24,8 @@ use std::ops::{Deref, DerefMut};
 /// A pinned page's bytes: at most 4096, fewer in the file's last page.
 ///
 /// Keep guards short: the page cannot be evicted meanwhile, and writers of the page wait. A guard
-/// stays on its thread, so that calls detect deadlocks with their own thread.
+/// stays on its thread, so that calls detect deadlocks with their own thread. [`File::pin`] returns
+/// bytes that may be kept, and moved to other threads.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
     index: u64,
@@ -107,7 +108,7 @@ impl File {
         let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
         guard.page.set_young();
         guard.bytes = vec![0; nr_bytes].into_boxed_slice();
-        guard.page.read(0, &mut guard.bytes);
+        guard.page.read(0, &mut guard.bytes[..]);
         Ok(guard)
     }
 }
@@ -122,7 +123,7 @@ impl Handle {
 
     /// Pins a resident page if accesses need no extra work.
     #[inline(always)]
-    fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
+    pub(super) fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
         let mapping = &*self.mapping;
         let nr_bytes = mapping.bytes_in_page(PageIndex(index));
         if !self.reads_plainly || nr_bytes == 0 || mapping.leaving.is_any() {
@@ -151,7 +152,7 @@ impl Handle {
 
     /// Records the drop of a guard, just before the page is free.
     #[cold]
-    fn note_unpin(&self, index: u64) {
+    pub(super) fn note_unpin(&self, index: u64) {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
@@ -184,7 +185,7 @@ impl Handle {
 
     /// Pins a page that is absent, locked, pinned to the limit, or needs extra work.
     #[cold]
-    fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
+    pub(super) fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
         if !self.access.read {
             return Err(ReadError::NotReadable);
         }

@@ -8,6 +8,7 @@ mod cursor;
 mod guard;
 mod many;
 mod mapped;
+mod pin;
 mod read;
 mod resize;
 mod share;
@@ -17,6 +18,7 @@ mod write;
 pub use advise::Advice;
 pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
+pub use pin::PinnedRange;
 pub(crate) use sync::store_durably;
 pub(crate) use write::from_read;
 
@@ -70,6 +72,12 @@ pub(crate) struct Access {
 /// store wins. The file takes the longer of both lengths. Stores through another program's shared
 /// mapping are seen after the kernel's write-back. A page changed through a [`PageGuardMut`] is
 /// written from the first to the last changed byte.
+///
+/// # Deleted files
+/// The pages of a file without a name leave memory when its last handle is dropped. Dirty pages are
+/// dropped unwritten if no other open file description of the file exists, in any process, and are
+/// written back otherwise. A lease (fcntl(2), `F_SETLEASE`) tells. Without leases, as on some
+/// network file systems and for files of other users, dirty pages are written back.
 #[derive(Clone)]
 pub struct File {
     handle: Arc<Handle>,
@@ -99,11 +107,18 @@ struct Handle {
     extents: Option<Mutex<Extents>>,
     shared: Arc<CacheShared>,
     errors_seen: AtomicU64,
+    /// The caller's descriptor, for its locks.
+    kept: Option<Arc<std::fs::File>>,
 }
 
 impl File {
     /// Takes over a handle that the caller has counted.
-    pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
+    pub(crate) fn new(
+        shared: Arc<CacheShared>,
+        mapping: Arc<Mapping>,
+        access: Access,
+        kept: Option<Arc<std::fs::File>>,
+    ) -> File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
@@ -124,6 +139,7 @@ impl File {
                 extents: None,
                 counters,
                 errors_seen,
+                kept,
             }),
         }
     }
@@ -133,7 +149,8 @@ impl File {
     pub fn reopen(&self) -> File {
         let handle = &*self.handle;
         handle.mapping.add_handle();
-        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access)
+        let kept = handle.kept.clone();
+        File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access, kept)
     }
 
     /// Returns the length in bytes, including unwritten data. Free.
@@ -175,16 +192,24 @@ impl Handle {
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
             let settled = self.engine().flusher.settle(&self.mapping, pages);
-            settled.map_err(|own| ReadError::WouldDeadlock { index: own.index })?;
+            settled.map_err(|in_use| self.in_use(in_use.index))?;
         }
         Ok(())
     }
 
+    /// Fails if a wait for the page might never end.
     fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
-        if held::has(&self.mapping, index) {
-            return Err(ReadError::WouldDeadlock { index });
+        if held::has(&self.mapping, index) || self.mapping.has_owned_pin(index) {
+            return Err(self.in_use(index));
         }
         Ok(())
+    }
+
+    fn in_use(&self, index: u64) -> ReadError {
+        match held::has(&self.mapping, index) {
+            true => ReadError::WouldDeadlock { index },
+            false => ReadError::Pinned { index },
+        }
     }
 
     /// Locks a page. Waits for other threads that have it locked or pinned.
@@ -245,8 +270,12 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        let kept = self.kept.take().and_then(Arc::into_inner);
         if self.mapping.drop_handle() {
-            self.shared.engine.last_handle_dropped(&self.mapping);
+            self.shared.engine.last_handle_dropped(&self.mapping, kept);
+        } else if kept.is_some() {
+            // Skips locked pages: this thread may have a guard of another handle.
+            self.shared.engine.flusher.flush_unlocked(&self.mapping);
         }
     }
 }

@@ -19,8 +19,9 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::{Miss, ReadaheadRun};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{AlignedBuf, PageRef, Pin, Touch, current_cpu};
+use pagetide_sys::{AlignedBuf, CopyTarget, PageRef, Pin, Target, Touch, current_cpu};
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Copies tried before taking a pin.
@@ -52,10 +53,47 @@ impl File {
     /// page of the range, or with [`ReadError::WouldDeadlock`] if this thread itself has the guard.
     #[inline]
     pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
-        match self.handle.read_plainly(target, offset) {
+        match self.handle.read_plainly(target, target.len(), offset) {
             true => Ok(target.len()),
-            false => self.handle.read_slowly(target, offset),
+            false => self.handle.read_slowly(&mut Target::of(target), offset),
         }
+    }
+
+    /// Reads as [`File::read_at`] into memory that need not be initialised, and returns the bytes
+    /// read, which begin at the start of `target`. Spares the zeroing of a new buffer.
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, OpenOptions, PageCache};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # std::fs::write(&path, vec![7; 10_000])?;
+    /// # let cache = PageCache::builder().memory(Bytes(1 << 20)).build()?;
+    /// # let file = cache.open(path, OpenOptions::new().read(true))?;
+    /// let mut block = Vec::with_capacity(16 << 10);
+    /// let nr_read = file.read_into(block.spare_capacity_mut(), 0)?.len();
+    /// // SAFETY: so many bytes were read.
+    /// unsafe { block.set_len(nr_read) };
+    /// assert_eq!(block, [7; 10_000]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    #[inline]
+    pub fn read_into<'t>(
+        &self,
+        target: &'t mut [MaybeUninit<u8>],
+        offset: u64,
+    ) -> Result<&'t mut [u8], ReadError> {
+        let len = target.len();
+        let mut target = Target::new(target);
+        let nr_read = match self.handle.read_plainly(&mut target, len, offset) {
+            true => len,
+            false => self.handle.read_slowly(&mut target, offset)?,
+        };
+        Ok(target.into_filled(nr_read))
     }
 
     /// Fills all of `target` from `offset`. Waits and costs as [`File::read_at`].
@@ -76,11 +114,16 @@ impl Handle {
     /// Copies from one resident page if accesses need no extra work. Otherwise returns false. Then
     /// only `target` has changed.
     #[inline(never)]
-    fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
+    fn read_plainly(
+        &self,
+        target: &mut (impl CopyTarget + ?Sized),
+        len: usize,
+        offset: u64,
+    ) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
-        let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
+        let is_in_page = len > 0 && len <= PAGE_BYTES - within;
         // Saturates only past the end of every file.
-        let is_in_file = offset.saturating_add(target.len() as u64) <= self.mapping.len();
+        let is_in_file = offset.saturating_add(len as u64) <= self.mapping.len();
         if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
             return false;
         }
@@ -103,7 +146,7 @@ impl Handle {
 
     /// Fills `target` from any pages, resident or not.
     #[inline(never)]
-    fn read_slowly(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+    fn read_slowly(&self, target: &mut Target<'_>, offset: u64) -> Result<usize, ReadError> {
         if !self.access.read {
             return Err(ReadError::NotReadable);
         }
@@ -111,10 +154,11 @@ impl Handle {
         if offset >= end {
             return Ok(0);
         }
-        self.read_range(&mut target[..(end - offset) as usize], offset)
+        target.truncate((end - offset) as usize);
+        self.read_range(target, offset)
     }
 
-    fn read_range(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+    fn read_range(&self, target: &mut Target<'_>, offset: u64) -> Result<usize, ReadError> {
         let cpu = current_cpu();
         let last = (offset + target.len() as u64 - 1) >> PAGE_SHIFT;
         self.settle(offset >> PAGE_SHIFT..=last)?;
@@ -130,14 +174,14 @@ impl Handle {
             let within = at as usize % PAGE_BYTES;
             let nr_bytes = (PAGE_BYTES - within).min(len - done);
             let piece = Piece { index: at >> PAGE_SHIFT, last, within, counts };
-            let part = &mut target[done..done + nr_bytes];
+            target.select(done..done + nr_bytes);
             let is_new = piece.index >= missed_below;
             if done + nr_bytes < len {
                 // Overlaps the fetch of the next page with this copy.
                 self.fetch_page(piece.index + 1, 0);
             }
-            if !self.read_hit(cpu, &piece, part, is_new) {
-                let (nr_read, filled_end) = self.read_miss(cpu, &piece, previous, part)?;
+            if !self.read_hit(cpu, &piece, target, is_new) {
+                let (nr_read, filled_end) = self.read_miss(cpu, &piece, previous, target)?;
                 missed_below = missed_below.max(filled_end);
                 if nr_read < nr_bytes {
                     return Ok(done + nr_read);
@@ -166,7 +210,7 @@ impl Handle {
         &self,
         cpu: CpuId,
         piece: &Piece,
-        target: &mut [u8],
+        target: &mut Target<'_>,
         is_hit: bool,
     ) -> bool {
         let index = PageIndex(piece.index);
@@ -243,7 +287,7 @@ impl Handle {
         cpu: CpuId,
         piece: &Piece,
         previous: u64,
-        target: &mut [u8],
+        target: &mut Target<'_>,
     ) -> Result<(usize, u64), ReadError> {
         let engine = self.engine();
         let page = self.page_or_make(piece.index)?;
@@ -288,7 +332,8 @@ impl Handle {
         }
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
-        run[0].read(piece.within, &mut target[..nr_read]);
+        target.truncate(nr_read);
+        run[0].read(piece.within, target);
         // Pages beyond a gap in the run do not belong to this miss.
         let filled =
             (piece.index..).zip(&run).take_while(|(at, page)| page.page().index().0 == *at);
@@ -359,7 +404,7 @@ impl Handle {
     }
 
     /// Reads a locked, absent page's bytes directly from the store.
-    fn read_past_cache(&self, piece: &Piece, target: &mut [u8]) -> Result<usize, ReadError> {
+    fn read_past_cache(&self, piece: &Piece, target: &mut Target<'_>) -> Result<usize, ReadError> {
         self.counters.count(Event::BypassRead);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let offset = piece.index << PAGE_SHIFT;
@@ -371,7 +416,8 @@ impl Handle {
         self.pages.check_length(&self.mapping, offset, 1, nr_bytes);
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
-        target[..nr_read].copy_from_slice(&buffer[piece.within..piece.within + nr_read]);
+        target.truncate(nr_read);
+        target.write(&buffer[piece.within..piece.within + nr_read]);
         Ok(nr_read)
     }
 
@@ -402,7 +448,7 @@ fn copy_resident(
     pages: &Pages,
     page: PageRef<'_>,
     within: usize,
-    target: &mut [u8],
+    target: &mut Target<'_>,
 ) -> Option<Copied> {
     for _ in 0..OPTIMISTIC_TRIES {
         let ticket = match page.peek() {

@@ -18,7 +18,7 @@ use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
+use pagetide_sys::{Lock, PageRef, Target, current_cpu, fetch};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -93,8 +93,9 @@ impl SharedPages for File {
         for index in first..=last {
             let counts = is_counted && (index > first || previous != first);
             let piece = Piece { index, last, within: 0, counts };
-            if !handle.read_hit(cpu, &piece, &mut [], index >= missed_below) {
-                let (_, filled_end) = handle.read_miss(cpu, &piece, previous, &mut [])?;
+            if !handle.read_hit(cpu, &piece, &mut Target::of(&mut []), index >= missed_below) {
+                let (_, filled_end) =
+                    handle.read_miss(cpu, &piece, previous, &mut Target::of(&mut []))?;
                 missed_below = missed_below.max(filled_end);
             }
             if let Some(page) = handle.mapping.table.page(PageIndex(index)) {
@@ -113,7 +114,7 @@ impl SharedPages for File {
         for index in first..=last {
             let counts = is_counted && (index > first || previous != first);
             let piece = Piece { index, last, within: 0, counts };
-            handle.read_hit(cpu, &piece, &mut [], true);
+            handle.read_hit(cpu, &piece, &mut Target::of(&mut []), true);
         }
     }
 

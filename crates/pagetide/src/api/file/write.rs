@@ -241,5 +241,6 @@ pub(crate) fn from_read(error: ReadError) -> WriteError {
         ReadError::NoFrame { frames } => WriteError::NoFrame { frames },
         ReadError::NotReadable => WriteError::NotWritable,
         ReadError::WouldDeadlock { index } => WriteError::WouldDeadlock { index },
+        ReadError::Pinned { index } => WriteError::Pinned { index },
     }
 }

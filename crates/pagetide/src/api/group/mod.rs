@@ -129,6 +129,15 @@ impl Group {
         self.cache().open_for(Some(&self.member), path.as_ref(), options)
     }
 
+    /// Opens the file of a descriptor for this group, as [`PageCache::open_file`] does.
+    ///
+    /// # Errors
+    /// As [`PageCache::open_file`], and [`OpenError::GroupRemoved`].
+    pub fn open_file(&self, file: std::fs::File) -> Result<File, OpenError> {
+        self.check_open()?;
+        self.cache().open_file_for(Some(&self.member), file)
+    }
+
     /// Opens a store of the caller for this group, as [`PageCache::open_store`] does.
     ///
     /// # Errors

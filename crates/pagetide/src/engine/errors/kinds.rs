@@ -86,7 +86,7 @@ impl ReadError {
             ReadError::Store { source, .. } => source.kind(),
             ReadError::PastEnd { .. } | ReadError::UnexpectedEnd { .. } => ErrorKind::UnexpectedEof,
             ReadError::NotReadable => ErrorKind::PermissionDenied,
-            ReadError::NoFrame { .. } => ErrorKind::ResourceBusy,
+            ReadError::NoFrame { .. } | ReadError::Pinned { .. } => ErrorKind::ResourceBusy,
             ReadError::WouldDeadlock { .. } => ErrorKind::Deadlock,
         }
     }
@@ -99,7 +99,7 @@ impl WriteError {
             WriteError::NotWritable => ErrorKind::PermissionDenied,
             WriteError::TooLong { .. } => ErrorKind::FileTooLarge,
             WriteError::PastEnd { .. } => ErrorKind::InvalidInput,
-            WriteError::NoFrame { .. } => ErrorKind::ResourceBusy,
+            WriteError::NoFrame { .. } | WriteError::Pinned { .. } => ErrorKind::ResourceBusy,
             WriteError::WouldDeadlock { .. } => ErrorKind::Deadlock,
         }
     }

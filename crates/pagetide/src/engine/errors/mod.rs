@@ -201,6 +201,13 @@ pub enum ReadError {
         /// Guard's page.
         index: u64,
     },
+    /// A [`PinnedRange`](crate::PinnedRange) holds the page as it was before another program
+    /// changed the file. Drop the pin, then retry.
+    #[error("page {index} is pinned as it was before the file changed: drop the pin first")]
+    Pinned {
+        /// Pinned page.
+        index: u64,
+    },
 }
 
 /// An error in writing. Bytes before the failing page may have been written.
@@ -255,6 +262,13 @@ pub enum WriteError {
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
         /// Guard's page.
+        index: u64,
+    },
+    /// A [`PinnedRange`](crate::PinnedRange) from before the file was opened for writing holds the
+    /// page. Drop the pin, then retry.
+    #[error("page {index} is pinned since before the file was opened for writing: drop the pin")]
+    Pinned {
+        /// Pinned page.
         index: u64,
     },
 }

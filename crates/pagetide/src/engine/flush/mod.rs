@@ -114,7 +114,7 @@ impl Flusher {
                 OnLocked::End => self.flush(mapping, 0..u64::MAX),
                 OnLocked::Skip => self.flush_unlocked(mapping),
             });
-            mapping.close_if_idle();
+            self.close_if_idle(mapping);
         }
         total
     }
@@ -129,7 +129,7 @@ impl Flusher {
             let Some(swap) = &mapping.swap else {
                 total.add(self.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX));
                 drop(turn);
-                mapping.close_if_idle();
+                self.close_if_idle(&mapping);
                 continue;
             };
             let nr_max = (self.pages.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
@@ -148,6 +148,28 @@ impl Flusher {
             }
         }
         total
+    }
+
+    /// Does [`Mapping::close_if_idle`], and drops the pages of a file that has no name.
+    pub(crate) fn close_if_idle(&self, mapping: &Mapping) {
+        if mapping.close_if_idle() {
+            self.pages.drop_clean_pages(mapping, PageIndex::ALL);
+        }
+    }
+
+    /// Closes a file that has no name, no handle, and no other open file description. Drops its
+    /// pages, also dirty ones, because no program can read them any more. Otherwise returns false.
+    pub(crate) fn drop_unreachable(&self, mapping: &Mapping) -> bool {
+        let _no_write_back = lock(&mapping.flush);
+        if !mapping.close_if_sole() {
+            return false;
+        }
+        let drop_page = |page, _| self.pages.drop_page(mapping, page);
+        mapping.table.for_each_present(PageIndex::ALL, drop_page);
+        if let Some(pool) = &self.pages.pool {
+            pool.forget_range(mapping.copied(), PageIndex::ALL);
+        }
+        true
     }
 
     /// Does the work of [`Flusher::balance_dirty`] without blocking. Returns false if another

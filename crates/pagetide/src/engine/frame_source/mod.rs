@@ -12,10 +12,12 @@
 //! | `reclaim`, `claims` | the driver's view of memory, page words during a pass |
 //! | `here` | the same in a fault handler |
 //! | `charge` | charges and changes of groups |
+//! | `aside` | frames exchanged for memory outside the arena |
 //! | `moving` | accesses of slow memory, and moves between nodes |
 //! | `tick` | periodic work |
 //! | `resize`, `gather` | resizing, release of whole blocks |
 
+pub(crate) mod aside;
 mod charge;
 mod claims;
 mod gather;

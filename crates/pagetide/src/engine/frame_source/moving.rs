@@ -106,7 +106,7 @@ impl FrameSource {
         page.relocate(target)
     }
 
-    fn free_claimed(&self, cpu: CpuId, claimed: ClaimedFrame) {
+    pub(super) fn free_claimed(&self, cpu: CpuId, claimed: ClaimedFrame) {
         let frame = self.pages.arena.release(claimed);
         self.pages.nodes.of(frame).frames.free(cpu, [frame]);
     }
