@@ -92,13 +92,17 @@ pub(super) fn interleave_all(
 
 /// The fastest run counts, because other programs disturb the machine.
 const SHORT_RUNS: u32 = 50;
+/// With a quick bench's duration, there are fewer runs.
+const SHORT_RUN_MIN: Duration = Duration::from_millis(2);
 
 /// Returns the fastest of many runs that share `duration`.
 pub(super) fn fastest_of(
     duration: Duration,
     mut run: impl FnMut(Duration) -> Result<f64, Failure>,
 ) -> Result<f64, Failure> {
-    let mut runs = (0..SHORT_RUNS).map(|_| run(duration / SHORT_RUNS));
+    let nr_whole = (duration.as_millis() / SHORT_RUN_MIN.as_millis()) as u32;
+    let nr_runs = nr_whole.clamp(1, SHORT_RUNS);
+    let mut runs = (0..nr_runs).map(|_| run(duration / nr_runs));
     runs.try_fold(f64::INFINITY, |fastest, time| Ok(fastest.min(time?)))
 }
 

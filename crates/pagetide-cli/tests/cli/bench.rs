@@ -11,7 +11,9 @@ fn quick(name: &str) -> Vec<Value> {
 fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let dir = tempfile::tempdir().expect("a folder");
     let dir_name = dir.path().to_str().expect("a plain name");
-    let usual = ["bench", name, "--quick", "--runs", "2", "--dir", dir_name, "--json"];
+    // More rounds only repeat the first.
+    let nr_runs = if is_long() || name == "hit" { "2" } else { "1" };
+    let usual = ["bench", name, "--quick", "--runs", nr_runs, "--dir", dir_name, "--json"];
     let output = run(&[&usual, options].concat());
     let errors = stderr(&output);
     let is_all_skipped = errors.contains("pagetide: nothing could be measured: ");
@@ -21,6 +23,11 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
     assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
     rows_of(&output)
+}
+
+/// Returns true for `cargo x check --long`.
+fn is_long() -> bool {
+    std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1")
 }
 
 fn rows_of(output: &Output) -> Vec<Value> {

@@ -138,7 +138,7 @@ fn a_killed_writer_that_was_waited_for_writes_nothing_more() {
     if !has("python3", "a_killed_writer_that_was_waited_for_writes_nothing_more") {
         return;
     }
-    let nr_rounds = if is_long() { 400 } else { 25 };
+    let nr_rounds = if is_long() { 400 } else { 10 };
     check_nothing_changes_after(&["wait", "waitpid", "wait3", "wait4", "waitid"], nr_rounds);
 }
 
@@ -148,7 +148,7 @@ fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
     if !has("python3", "a_killed_writer_whose_end_was_seen_writes_nothing_more") {
         return;
     }
-    let nr_rounds = if is_long() { 400 } else { 50 };
+    let nr_rounds = if is_long() { 400 } else { 20 };
     check_nothing_changes_after(&["pidfd", "signal", "pipe"], nr_rounds);
 }
 

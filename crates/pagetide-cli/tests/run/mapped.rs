@@ -103,8 +103,9 @@ fn a_file_mapped_to_be_written_is_as_the_kernels() {
 
 #[test]
 fn mappings_that_are_moved_show_what_they_did() {
+    let arguments: &[_] = if is_long() { &["20000"] } else { &["600"] };
     let (name, source) = ("moved", include_str!("mapped_moved.c"));
-    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 100 }
+    CheckedProgram { name, source, arguments, nr_mappings_min: 100 }
         .check_beside_the_kernel("mappings_that_are_moved_show_what_they_did", &["512K", "64M"]);
 }
 
@@ -210,7 +211,7 @@ fn processes_store_to_what_others_read_write_and_cut() {
         return;
     }
     compile(here.path(), "stores", include_str!("mapped_stores.c"));
-    let steps = if is_long() { "60000" } else { "3000" };
+    let steps = if is_long() { "60000" } else { "1500" };
     for memory in ["1M", "2M", "16M"] {
         let (output, nr_mappings) = run_mapped(here.path(), memory, &["./stores", steps]);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -223,7 +224,7 @@ fn processes_store_to_what_others_read_write_and_cut() {
 
 #[test]
 fn what_was_written_is_seen_by_loads_whatever_was_read_ahead() {
-    let arguments: &[_] = if is_long() { &["100000"] } else { &["1500"] };
+    let arguments: &[_] = if is_long() { &["100000"] } else { &["800"] };
     let (name, source) = ("cut", include_str!("mapped_cut.c"));
     CheckedProgram { name, source, arguments, nr_mappings_min: 3 }
         .check("what_was_written_is_seen_by_loads_whatever_was_read_ahead", &["1M", "24M"]);

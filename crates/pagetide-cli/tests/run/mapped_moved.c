@@ -136,7 +136,7 @@ static void by_chance(long nr_steps)
     for (int nth = 0; nth < 4; nth++) if (all[nth].map) munmap(all[nth].map, all[nth].nr * PAGE);
 }
 
-int main(void)
+int main(int nr, char **arguments)
 {
     fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (long index = 0; index < NR; index++) {
@@ -150,7 +150,7 @@ int main(void)
     in_parts(PROT_READ, MAP_PRIVATE);
     in_parts(PROT_READ | PROT_WRITE, MAP_SHARED);
     in_parts(PROT_READ | PROT_WRITE, MAP_PRIVATE);
-    by_chance(1500);
+    by_chance(nr > 1 ? atol(arguments[1]) : 1500);
     for (long index = 0; index < NR; index++) {
         CHECK(pread(fd, page, PAGE, index * PAGE) == PAGE && page[index % WORDS] == twin[index]);
     }

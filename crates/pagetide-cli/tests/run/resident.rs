@@ -4,7 +4,8 @@ use super::{folder, has, noise, pagetide};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{TryRecvError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// Three children do `WORK` on the open file, with its pages `nr` and a 2 MiB `block`.
 const SCRIPT: &str = "import os, random, sys\n\
@@ -88,12 +89,13 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let reader = std::thread::spawn(move || tell.send(lines.next().unwrap().unwrap()).unwrap());
     let (mut most, mut nr_samples) = (0, 0);
     let last = loop {
-        let said = told.try_recv();
+        // A look takes a millisecond of CPU time in the kernel.
+        let said = told.recv_timeout(Duration::from_millis(10));
         // Once more at the end, for short work.
         most = most.max(memory_of_all(&descendants_of(child.id())));
         nr_samples += 1;
         match said {
-            Err(TryRecvError::Empty) => {}
+            Err(RecvTimeoutError::Timeout) => {}
             other => break other.unwrap(),
         }
     };

@@ -99,6 +99,15 @@ pub fn judge_while(
     frames: usize,
     mut keep_on: impl FnMut(u64) -> bool,
 ) -> Option<Optimum> {
+    judge_stretches(trace, next_uses, frames, &mut keep_on)
+}
+
+fn judge_stretches(
+    trace: &DenseTrace,
+    next_uses: &[u32],
+    frames: usize,
+    keep_on: &mut dyn FnMut(u64) -> bool,
+) -> Option<Optimum> {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut memory = Memory::new(trace.nr_pages(), frames);
     let mut nr_judged = 0;

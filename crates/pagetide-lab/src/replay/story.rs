@@ -77,6 +77,15 @@ pub fn story_of(
     rank: u32,
     mut keep_on: impl FnMut(u64) -> bool,
 ) -> Option<Story> {
+    tell_story(setup, trace, rank, &mut keep_on)
+}
+
+fn tell_story(
+    setup: Setup,
+    trace: &DenseTrace,
+    rank: u32,
+    keep_on: &mut dyn FnMut(u64) -> bool,
+) -> Option<Story> {
     const STRETCH: u64 = 1 << 16;
     let page = trace.page(rank);
     let is_evicted = Cell::new(false);

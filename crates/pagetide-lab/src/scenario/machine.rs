@@ -91,7 +91,7 @@ impl Layout {
 }
 
 pub(super) struct Machine<'a> {
-    world: World<'a, fn(PageId)>,
+    world: World<'a>,
     keep_on: &'a dyn Fn(u64) -> bool,
     /// Accesses until the next call of `keep_on`.
     stretch_left: u32,
@@ -105,8 +105,7 @@ impl<'a> Machine<'a> {
         layout: &'a Layout,
         keep_on: &'a dyn Fn(u64) -> bool,
     ) -> Machine<'a> {
-        fn ignore(_: PageId) {}
-        let world = World::new(setup, &layout.pages, ignore as fn(PageId));
+        let world = World::new(setup, &layout.pages, |_| {});
         Machine { world, keep_on, stretch_left: STRETCH, nr_played: 0 }
     }
 

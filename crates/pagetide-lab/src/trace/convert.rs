@@ -51,6 +51,14 @@ pub fn convert(
     out: &mut impl Write,
     mut keep_on: impl FnMut(u64) -> bool,
 ) -> Result<Option<Converted>, ConvertError> {
+    convert_entries(trace, out, &mut keep_on)
+}
+
+fn convert_entries(
+    trace: &mut Trace,
+    out: &mut dyn Write,
+    keep_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Converted>, ConvertError> {
     let header = trace.header().cloned().unwrap_or_else(|| Header::of_trace(1 << PAGE_SHIFT));
     let mut done = Converted { entries: 0, accesses: 0, bytes: 0 };
     let mut buffer = Vec::with_capacity(BUFFER_BYTES + 64);

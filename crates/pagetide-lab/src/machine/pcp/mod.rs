@@ -250,7 +250,7 @@ pub fn run_plan_while(
     tuning: PcpTuning,
     costs: Costs,
     seed: u64,
-    keep_on: impl FnMut(f64) -> bool,
+    mut keep_on: impl FnMut(f64) -> bool,
 ) -> Result<Option<PcpOutcome>, MachineError> {
     let mut machine = Machine::new(&MachineConfig {
         nr_cpus: workload.nr_cpus(),
@@ -261,7 +261,7 @@ pub fn run_plan_while(
         sample_every: STRETCH,
     })?;
     populate(&mut machine, workload, &costs);
-    let Some(measured) = play(&mut machine, &plan, keep_on) else { return Ok(None) };
+    let Some(measured) = play(&mut machine, &plan, &mut keep_on) else { return Ok(None) };
     Ok(Some(PcpOutcome {
         row: row(workload, tuning, &measured),
         samples: machine.samples().to_vec(),
@@ -273,7 +273,7 @@ pub fn run_plan_while(
 fn play(
     machine: &mut Machine,
     plan: &PcpPlan,
-    mut keep_on: impl FnMut(f64) -> bool,
+    keep_on: &mut dyn FnMut(f64) -> bool,
 ) -> Option<Measured> {
     let end = plan.warm_up + plan.measured;
     let mut run_to = |machine: &mut Machine, to: Nanos| {

@@ -9,10 +9,10 @@
 
 use super::{Backing, Mark, Word, World};
 use crate::replay::memory::Slot;
-use pagetide_core::ids::{FrameId, PageId, PageType};
+use pagetide_core::ids::{FrameId, PageType};
 use pagetide_core::lru;
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     pub(super) fn read_ahead(&mut self, rank: u32) {
         let filled = self.fill_unasked(rank, lru::AccessPath::Readahead);
         self.join_group(rank, filled);

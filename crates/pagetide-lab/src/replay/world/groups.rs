@@ -13,7 +13,7 @@ use super::World;
 use crate::trace::DenseTrace;
 use pagetide_core::driver;
 use pagetide_core::group::{GroupConfig, Groups};
-use pagetide_core::ids::{GroupId, MappingId, PageId};
+use pagetide_core::ids::{GroupId, MappingId};
 use pagetide_core::record::{GroupNote, Note};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn has_groups(trace: &DenseTrace) -> bool {
     trace.notes().iter().any(|(_, note)| matches!(note, Note::Group(GroupNote::Begin)))
 }
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Charges the page of this rank. Returns `None` if its group is full. The root pays if there
     /// are no groups.
     pub(super) fn charge(&mut self, rank: u32) -> Option<GroupId> {

@@ -12,9 +12,8 @@
 
 use super::World;
 use crate::trace::AccessKind;
-use pagetide_core::ids::PageId;
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     pub(super) fn play_entries(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         let mut at = 0;
         loop {

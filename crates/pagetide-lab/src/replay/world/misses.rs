@@ -32,7 +32,7 @@ pub(super) fn is_plain(setup: &Setup) -> bool {
     matches!(setup.memory, Memory::Group { .. }) && keeps_nothing
 }
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Plays the plain misses at the start of the entries. Returns their number.
     #[inline]
     pub(super) fn play_misses(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
@@ -54,7 +54,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             free,
             log,
             batch: self.batch.get_or_insert_default(),
-            evicted: &mut self.evicted,
+            evicted: &mut *self.evicted,
             clock: &self.clock,
             counted: Counted { accesses: self.accesses, misses: self.misses },
             look_at: self.look_at,
@@ -73,7 +73,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 }
 
 /// A run of misses, with the parts of the world beside the lists.
-struct Misses<'w, Evicted> {
+struct Misses<'w> {
     entries: (&'w [u32], &'w [AccessKind]),
     ids: &'w [PageId],
     folios: &'w Folios,
@@ -82,7 +82,7 @@ struct Misses<'w, Evicted> {
     free: &'w mut Vec<FrameId>,
     log: &'w mut AccessLog,
     batch: &'w mut ReclaimBatch,
-    evicted: &'w mut Evicted,
+    evicted: &'w mut dyn FnMut(PageId),
     clock: &'w VirtualClock,
     counted: Counted,
     look_at: u64,
@@ -90,7 +90,7 @@ struct Misses<'w, Evicted> {
     has_one_handle: bool,
 }
 
-impl<Evicted: FnMut(PageId)> PolicyVisitor for Misses<'_, Evicted> {
+impl PolicyVisitor for Misses<'_> {
     /// The numbers of misses and of bypasses.
     type Output = (usize, u64);
 
@@ -128,7 +128,7 @@ impl<Evicted: FnMut(PageId)> PolicyVisitor for Misses<'_, Evicted> {
     }
 }
 
-impl<Evicted: FnMut(PageId)> Misses<'_, Evicted> {
+impl Misses<'_> {
     /// Loads the words and the pages of the next entries, so that their cache misses overlap.
     #[inline]
     fn fetch(&self, ranks: &[u32]) {

@@ -50,9 +50,10 @@ use tiering::Tiering;
 use word::{Backing, Mark, Page, Word};
 
 /// A memory with its lists, and the pages of one trace.
-pub struct World<'a, Evicted> {
+pub struct World<'a> {
     trace: &'a DenseTrace,
-    evicted: Evicted,
+    /// Dynamic, so that the policies are compiled once and not for each observer.
+    evicted: Box<dyn FnMut(PageId) + 'a>,
     folios: Arc<Folios>,
     /// Nodes, fastest first. Usually one.
     nodes: Vec<Node>,
@@ -93,9 +94,9 @@ pub struct World<'a, Evicted> {
     pages_ahead: u64,
 }
 
-impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
+impl<'a> World<'a> {
     /// Returns an empty memory. `evicted` gets each eviction in order.
-    pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: Evicted) -> Self {
+    pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: impl FnMut(PageId) + 'a) -> Self {
         let memory = setup.memory;
         let nr_frames_max = memory.nr_frames_max();
         assert!(nr_frames_max > 0, "a memory of no frames holds nothing to replay");
@@ -107,7 +108,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         let nr_fast = memory.nodes()[0];
         World {
             trace,
-            evicted,
+            evicted: Box::new(evicted),
             folios,
             rule,
             slow_from: if tiering.is_some() { nr_fast } else { nr_frames_max },

@@ -13,7 +13,7 @@ use crate::replay::memory::{Frames, Memory, ZoneMemory};
 use crate::trace::DenseTrace;
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
-use pagetide_core::ids::{FrameId, PageId};
+use pagetide_core::ids::FrameId;
 use pagetide_core::lru::{
     AccessLog, LruConfig, LruvecId, Marked, PolicyChoice, PolicyConfig, Room,
 };
@@ -101,7 +101,7 @@ impl Node {
     }
 }
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Returns the index of the frame's node, 0 for the fastest.
     pub(super) fn nth_of(&self, frame: FrameId) -> usize {
         if frame.0 < self.slow_from {

@@ -8,13 +8,12 @@
 
 use super::World;
 use crate::trace::{AccessKind, Note};
-use pagetide_core::ids::PageId;
 use pagetide_core::units::Millis;
 
 /// Entries between two calls of `keep_on`.
 const STRETCH: usize = 1 << 16;
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Plays the whole trace. `keep_on` gets the number of entries since its last call, some ten
     /// thousands, and ends the play with `false` by returning `false`.
     pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
@@ -23,6 +22,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Plays like [`World::play`], and calls `look` with the world after at most `len` entries.
     pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
+        self.play_stretches(len, &mut look)
+    }
+
+    /// Compiled once, in this crate. A generic function would be compiled again by each caller.
+    fn play_stretches(&mut self, len: usize, look: &mut dyn FnMut(&Self, u64) -> bool) -> bool {
         let trace = self.trace;
         let mut notes = trace.notes();
         if !self.memory.repeats_the_run() {

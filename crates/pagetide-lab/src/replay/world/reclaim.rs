@@ -28,7 +28,7 @@ fn path_of(group: GroupId) -> String {
     if group == GroupId::ROOT { "/".to_owned() } else { format!("/{group}") }
 }
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Allocates a frame for the page of this rank, or returns `None`.
     ///
     /// As in the papers, a group's reclaim knows the incoming page. As in the page cache, a zone's
@@ -111,9 +111,9 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 }
 
-impl<'a, Evicted: FnMut(PageId)> Driven for World<'a, Evicted> {
+impl<'a> Driven for World<'a> {
     type Frame = FrameId;
-    type Pass<'p> = World<'a, Evicted>;
+    type Pass<'p> = World<'a>;
 
     fn nr_nodes(&self) -> u8 {
         self.nodes.len() as u8
@@ -186,7 +186,7 @@ impl<'a, Evicted: FnMut(PageId)> Driven for World<'a, Evicted> {
     }
 }
 
-impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
+impl DrivenPass for World<'_> {
     #[inline]
     fn lists(&mut self, node: NodeId) -> &mut NodeLists {
         &mut self.nodes[node.index()].lists

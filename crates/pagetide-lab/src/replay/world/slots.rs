@@ -7,9 +7,8 @@
 
 use super::{Backing, Word, World};
 use crate::replay::memory::{Frames, Slot};
-use pagetide_core::ids::PageId;
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Returns the content of the page's slot, empty for anonymous pages.
     pub(super) fn slot_of(&self, rank: u32) -> Slot {
         let page = &self.pages[rank as usize];

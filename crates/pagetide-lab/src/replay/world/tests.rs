@@ -24,14 +24,14 @@ fn with_anonymous(nr_anonymous: u32, nr_of_file: u32) -> DenseTrace {
     trace
 }
 
-fn apply<E: FnMut(PageId)>(world: &mut World<'_, E>, ranks: Range<u32>, kind: AccessKind) {
+fn apply(world: &mut World<'_>, ranks: Range<u32>, kind: AccessKind) {
     for rank in ranks {
         world.apply(rank, kind);
         world.validate();
     }
 }
 
-fn nr_resident<E: FnMut(PageId)>(world: &World<'_, E>, ranks: Range<u32>) -> usize {
+fn nr_resident(world: &World<'_>, ranks: Range<u32>) -> usize {
     ranks.filter(|rank| world.is_resident(*rank)).count()
 }
 
@@ -49,7 +49,7 @@ fn full_swap_device_ends_swapping_and_a_discard_makes_room_on_it() {
         assert_eq!(outcome.bypasses, 0, "{policy}: there is no way past memory for these");
 
         let swapped =
-            |world: &World<'_, _>, rank: u32| world.pages[rank as usize].backing() == Backing::Swap;
+            |world: &World<'_>, rank: u32| world.pages[rank as usize].backing() == Backing::Swap;
         let gone = (0..60).find(|rank| swapped(&world, *rank)).expect("ten are");
         world.apply(gone, AccessKind::Discard);
         assert_eq!(world.swap_left, 1, "{policy}: its place is free");
@@ -133,7 +133,7 @@ fn discards_during_a_background_pass_lose_no_frame() {
         let memory = Memory::Machine { nr_frames: 1024 };
         let mut evicted = Vec::new();
         let mut world = World::new(Setup::new(policy, memory), &trace, |page| evicted.push(page));
-        let is_isolated = |world: &World<'_, _>, rank: u32| {
+        let is_isolated = |world: &World<'_>, rank: u32| {
             let flags = |frame: FrameId| world.folios[frame].flags();
             world.frame_of(rank).is_some_and(|frame| flags(frame).any(Flags::ISOLATED))
         };

@@ -153,7 +153,7 @@ impl Tiering {
     }
 }
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Starts recording moves between tiers.
     pub fn watch_moves(&mut self) {
         if let Some(tiering) = &mut self.tiering {
@@ -298,7 +298,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 }
 
-impl<Evicted: FnMut(PageId)> Tiered for World<'_, Evicted> {
+impl Tiered for World<'_> {
     fn node_with(&self, frame: FrameId) -> NodeId {
         NodeId(self.nth_of(frame) as u8)
     }
@@ -317,7 +317,7 @@ impl<Evicted: FnMut(PageId)> Tiered for World<'_, Evicted> {
     }
 }
 
-impl<Evicted: FnMut(PageId)> MovesPages<u32> for World<'_, Evicted> {
+impl MovesPages<u32> for World<'_> {
     fn frame_of(&self, rank: &u32) -> Option<FrameId> {
         World::frame_of(self, *rank)
     }

@@ -7,10 +7,9 @@
 use super::{Counted, World, clock};
 use crate::background::{self, Background, HasBackground};
 use pagetide_core::folio::Flags;
-use pagetide_core::ids::PageId;
 use pagetide_core::units::Millis;
 
-impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
+impl World<'_> {
     /// Returns the time since the start.
     pub fn now(&self) -> Millis {
         clock::millis(self.now_ns())
@@ -83,7 +82,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 }
 
-impl<Evicted: FnMut(PageId)> HasBackground for World<'_, Evicted> {
+impl HasBackground for World<'_> {
     fn background(&mut self) -> &mut Background {
         &mut self.background
     }

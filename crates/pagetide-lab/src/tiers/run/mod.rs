@@ -270,11 +270,11 @@ pub fn run_while(
     workload: &'static str,
     program: &mut dyn AccessStream,
     subject: Placer,
-    keep_on: impl FnMut(f64) -> bool,
+    mut keep_on: impl FnMut(f64) -> bool,
 ) -> Option<TierOutcome> {
     let model = Model::new(setup, program.nr_pages(), subject);
     let mut player = Player::new(model, program, setup.nr_frames[0]);
-    let measured = player.play(setup, keep_on)?;
+    let measured = player.play(setup, &mut keep_on)?;
     Some(outcome(setup, workload, subject, &measured))
 }
 
@@ -364,7 +364,7 @@ impl<'a> Player<'a> {
     fn play(
         &mut self,
         setup: &TierSetup,
-        mut keep_on: impl FnMut(f64) -> bool,
+        keep_on: &mut dyn FnMut(f64) -> bool,
     ) -> Option<Measured> {
         let end = setup.warm_up + setup.measured;
         let mut play_to = |player: &mut Player<'_>, until: Nanos| {

@@ -52,6 +52,11 @@ const BENCH: &str = "region";
 const MEMORY_MIN: u64 = 16 << 20;
 /// Contents / memory.
 const TIMES: u64 = 4;
+const TIMES_QUICK: u64 = 2;
+
+fn times(bench: &Bench<'_>) -> u64 {
+    if bench.args.quick { TIMES_QUICK } else { TIMES }
+}
 
 struct Case {
     name: &'static str,
@@ -83,12 +88,12 @@ impl Case {
         Case { name, work, threads, references }
     }
 
-    fn len(&self, memory: Bytes) -> Bytes {
+    fn len(&self, bench: &Bench<'_>, memory: Bytes) -> Bytes {
         let pages = memory.whole_pages();
         Bytes::from_pages(match self.name {
             "again" => pages + pages / 16,
             "fill" => pages / 8 * 7,
-            _ => pages * TIMES,
+            _ => pages * times(bench),
         })
     }
 
@@ -127,16 +132,16 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     }
     let mut rows = Vec::new();
     for case in wanted().filter(|case| case.is_over_file()) {
-        let (folder, data) = bench.make_file(&bench.args.dir, case.len(memory))?;
+        let (folder, data) = bench.make_file(&bench.args.dir, case.len(bench, memory))?;
         rows.extend(measure(bench, memory, case, folder.path(), Some(&data))?);
     }
     if wanted().all(Case::is_over_file) {
         return Ok(rows);
     }
     // Evicted pages of our regions take as much again.
-    machine::check_disk(&bench.args.dir, Bytes(memory.0 * 2 * (TIMES + 1)))?;
+    machine::check_disk(&bench.args.dir, Bytes(memory.0 * 2 * (times(bench) + 1)))?;
     let folder = make_folder(&bench.args.dir)?;
-    let swap = SwapSpace::make(folder.path(), Bytes(memory.0 * (TIMES + 1)));
+    let swap = SwapSpace::make(folder.path(), Bytes(memory.0 * (times(bench) + 1)));
     for case in wanted().filter(|case| !case.is_over_file()) {
         rows.extend(match &swap {
             Ok(_) => measure(bench, memory, case, folder.path(), None)?,
@@ -164,7 +169,7 @@ fn measure(
                 work: case.work,
                 under,
                 memory: memory.0,
-                len: case.len(memory).0,
+                len: case.len(bench, memory).0,
                 threads,
                 seed: 1,
                 millis: bench.duration(400).as_millis() as u64,
