@@ -9,11 +9,11 @@
 //! can be unmounted, removed and leased at any time.
 //!
 //! ```text
-//!   library: a file that was not cached ---.
-//!   a new file, a second after its close --+--> insert --> more than the loan?
-//!                                                           frames are free: borrow a step more
-//!                                                           otherwise: drop the oldest file
-//!   every 10 ms: the frames run low ------------------> drop files, return a step
+//!   library: a file that was not cached, or a new file ---.
+//!   copies: a short file, instead of a drop of its pages -+--> insert --> more than the loan?
+//!                                                            frames are free: borrow a step more
+//!                                                            otherwise: drop the oldest file
+//!   every 10 ms: the frames run low ---------------------> drop files, return a step
 //! ```
 //!
 //! The sum of the frames and of the loan never exceeds the limit.
