@@ -2,7 +2,9 @@
 
 use crate::common::{PAGE, patterned_file, skip};
 use pagetide::{Bytes, File, OpenError, OpenOptions, PageCache};
+use pagetide_sys::lease::{self, Breaks, LeaseKind};
 use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -102,18 +104,13 @@ fn a_lock_of_the_descriptor_ends_with_the_last_handle_after_the_write_back() {
 /// Returns true if the folder's file system has leases, which tell that no other program has a file
 /// open.
 fn has_leases(dir: &Path) -> bool {
-    let cache = cache(false);
-    let path = patterned_file(dir, "probe", PAGE);
-    drop(cache.open(&path, rw()).unwrap());
-    let file = cache.open(&path, rw()).unwrap();
-    file.write_all_at(b"x", 0).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    drop(file);
-    let has = cache.stats().device_write_bytes == 0;
-    if !has {
-        skip("open_files", "the temporary folder has no leases");
+    let file = descriptor(&patterned_file(dir, "probe", PAGE));
+    let breaks = Breaks::new().unwrap();
+    let taken = lease::take(file.as_fd(), LeaseKind::Write, breaks.listener());
+    if let Err(error) = &taken {
+        skip("open_files", &format!("the temporary folder has no leases: {error}"));
     }
-    has
+    taken.is_ok()
 }
 
 fn dirty_unlinked(cache: &PageCache, path: &Path) -> File {

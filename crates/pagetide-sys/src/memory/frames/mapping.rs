@@ -145,9 +145,9 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    #[inline]
     /// # Safety
     /// As for [`copy::copy_out_to`].
+    #[inline]
     pub(super) unsafe fn copy_out(&self, at: usize, target: *mut u8, len: usize) {
         // SAFETY: S57: the two functions have the same contract.
         unsafe { copy::copy_out_to(self.cells(), at, target, len) };
