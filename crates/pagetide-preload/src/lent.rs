@@ -168,8 +168,8 @@ fn keep(fd: c_int) -> c_int {
 }
 
 /// Releases a hidden descriptor, before the program reuses the number.
-pub(crate) fn give_up(fd: c_int) {
-    own::give_up(fd);
+pub(crate) fn forget(fd: c_int) {
+    own::forget(fd);
     for slot in &LENT {
         let id = slot.id.load(Acquire);
         if id != 0 && descriptor_in(slot.word.load(Acquire)) == Some(fd) {

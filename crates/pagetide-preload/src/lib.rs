@@ -38,6 +38,7 @@ mod limits;
 mod manage;
 mod maps;
 mod memory;
+mod miss_ring;
 mod new_files;
 mod next;
 mod own;
@@ -53,7 +54,6 @@ mod small;
 mod small_reports;
 mod table;
 mod transfer;
-mod tray;
 mod view;
 
 /// Runs before the program.

@@ -62,7 +62,7 @@ pub(crate) fn keep(fd: c_int) -> c_int {
 /// program.
 pub(crate) fn keep_here(fd: c_int) -> c_int {
     let word = word_of(number(), fd);
-    if place_of(fd) != usize::MAX {
+    if slot_of(fd) != usize::MAX {
         return fd;
     }
     LOWEST.fetch_min(fd, Ordering::AcqRel);
@@ -80,7 +80,7 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
 
 /// Makes a forked child keep a hidden descriptor.
 pub(crate) fn leave_to_child(fd: c_int) {
-    let index = place_of(fd);
+    let index = slot_of(fd);
     if let Some(bits) = LEFT.get(index / 64) {
         bits.fetch_or(1 << (index % 64), Ordering::AcqRel);
     }
@@ -116,7 +116,7 @@ pub(crate) fn has_spare() -> bool {
 }
 
 /// Returns the index of a hidden descriptor in the list, or `usize::MAX` if the list was full.
-pub(crate) fn place_of(fd: c_int) -> usize {
+pub(crate) fn slot_of(fd: c_int) -> usize {
     let word = word_of(number(), fd);
     let mut used = OWN[..END.load(Ordering::Acquire)].iter();
     used.position(|slot| slot.load(Ordering::Relaxed) == word).unwrap_or(usize::MAX)
@@ -129,9 +129,9 @@ pub(crate) fn is_still(place: usize, process: u64, fd: c_int) -> bool {
 }
 
 /// Removes a descriptor from the list: the program has it from here on.
-pub(crate) fn give_up(fd: c_int) {
+pub(crate) fn forget(fd: c_int) {
     let word = word_of(number(), fd);
-    if let Some(slot) = OWN.get(place_of(fd)) {
+    if let Some(slot) = OWN.get(slot_of(fd)) {
         let _ = slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
@@ -139,7 +139,7 @@ pub(crate) fn give_up(fd: c_int) {
 /// Closes a hidden descriptor, unless the program has it by now.
 pub(crate) fn close_own(fd: c_int) {
     if has(fd) {
-        give_up(fd);
+        forget(fd);
         close(fd);
     }
 }

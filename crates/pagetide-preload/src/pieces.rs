@@ -420,7 +420,7 @@ pub(crate) fn hold() {
 }
 
 /// Ends [`hold`], in parent and child.
-pub(crate) fn let_go() {
+pub(crate) fn unhold() {
     drop(Changing { signals: HELD_SIGNALS.load(SeqCst) });
 }
 

@@ -11,7 +11,7 @@
 //!   the server has the page   <-- in a batch, or when the thread ends --+
 //! ```
 //!
-//! A thread marks the pages that it reads ([`Reading`]). Other threads wait for these pages.
+//! A thread marks the pages that it reads ([`ReadMarks`]). Other threads wait for these pages.
 //!
 //! While memory is ample, a word of the ring tells to read the following pages too, as in
 //! `pagetide_core::readahead`. They count as no access.
@@ -19,7 +19,7 @@
 //! The count (`pagetide_sys::shared`) is even while the file on disk is complete. The server checks
 //! count and checksum before it inserts the page. A packet arrives whole or not at all.
 //!
-//! **Data and invariants.** The kernel reads pages into a miss ring (`tray`), never into the
+//! **Data and invariants.** The kernel reads pages into a miss ring (`miss_ring`), never into the
 //! program's memory. The checksum, made right after the read, detects programs that overwrite the
 //! ring. After a few misses, a description gets a direct descriptor (`lent`) with O_DIRECT. A
 //! signal handler in between asks the server.
@@ -31,10 +31,10 @@
 //! Source: open(2), "O_DIRECT".
 
 use crate::lent::{self, Lent};
-use crate::{next, own, tray, view};
+use crate::{miss_ring, next, own, view};
 use libc::{c_void, iovec};
-use pagetide_run::wire::{Offer, PAGE_SHIFT};
-use pagetide_sys::shared::{Mark, Reading};
+use pagetide_run::wire::{MissRecord, PAGE_SHIFT};
+use pagetide_sys::shared::{Mark, ReadMarks};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
@@ -117,7 +117,7 @@ fn read_marked(
     let first = wanted.start;
     let nr_wanted = (wanted.end - first) as usize;
     let with_behind = wanted.end + nr_behind(tag, wanted.end..end, nr_wanted);
-    let has_room = |end: u64| Some((end, tray::room(end - first)?));
+    let has_room = |end: u64| Some((end, miss_ring::room(end - first)?));
     let (end, start) = [with_behind, wanted.end].into_iter().find_map(has_room)?;
     let is_read = read_pages(lent, first..end, start);
     // If nothing changed, the descriptor was this file's all the time, and nothing was written.
@@ -128,14 +128,14 @@ fn read_marked(
     }
     for index in first..end {
         let (is_around, continues) = (index >= wanted.end, index > first);
-        tray::set_down(Offer { id, index, is_around, continues, writes, checksum: 0 });
+        miss_ring::push(MissRecord { id, index, is_around, continues, writes, checksum: 0 });
     }
     Some(start)
 }
 
 /// Marks of the pages that this thread is reading, so that other threads wait for them.
 struct Marks {
-    reading: &'static Reading,
+    reading: &'static ReadMarks,
     tag: u32,
     first: u64,
     /// Pages up to the first one that another thread is reading.
@@ -145,7 +145,7 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(reading: &'static Reading, tag: u32, pages: &Range<u64>) -> Marks {
+    fn new(reading: &'static ReadMarks, tag: u32, pages: &Range<u64>) -> Marks {
         let mut marks = Marks { reading, tag, first: pages.start, nr_free: 0, own: 0 };
         for index in pages.clone() {
             match reading.mark(tag, index) {
@@ -161,14 +161,14 @@ impl Marks {
     /// Removes the marks after a read. If another thread waits, or the server suggests it, passes
     /// the pages to the server, which removes the marks.
     fn end(mut self) {
-        let mut is_passed = tray::is_at_once();
+        let mut is_passed = miss_ring::is_at_once();
         if !is_passed {
             for index in self.pages() {
                 is_passed |= !self.reading.unmark_unwaited(self.tag, index);
             }
         }
         if is_passed {
-            tray::tell();
+            miss_ring::tell();
         }
         self.own = 0;
     }
@@ -190,7 +190,7 @@ impl Drop for Marks {
 
 /// Returns the number of whole pages to read after `nr_wanted`, up to the first resident one.
 fn nr_behind(tag: u32, behind: Range<u64>, nr_wanted: usize) -> u64 {
-    let nr_max = tray::nr_around().min(PAGES_MAX as u64).saturating_sub(nr_wanted as u64);
+    let nr_max = miss_ring::nr_around().min(PAGES_MAX as u64).saturating_sub(nr_wanted as u64);
     behind.take(nr_max as usize).take_while(|index| !view::has(tag, *index)).count() as u64
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn find(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     let pages = view::pages_of(offset, nr_bytes);
     let known = view::file(tag, &pages).filter(|_| !IS_BUSY.get());
     let Some((_, writes)) = known else { return 0 };
-    let Some(page) = tray::find(id, offset >> PAGE_SHIFT, writes) else { return 0 };
+    let Some(page) = miss_ring::find(id, offset >> PAGE_SHIFT, writes) else { return 0 };
     let from = page.wrapping_add(within);
     // SAFETY: inside a slot that is not reused before this thread's next read (S22), and the
     // program gave its memory to be read into (S20).
@@ -223,15 +223,15 @@ pub(crate) fn tell() {
         // In a signal handler.
         return view::tell();
     }
-    tray::want();
-    tray::tell();
+    miss_ring::want();
+    miss_ring::tell();
     IS_BUSY.set(false);
 }
 
 /// Sends the pushed pages. Returns the rest of the log, to be sent with the request that follows.
 pub(crate) fn tell_before_asking() -> iovec {
     if !IS_BUSY.replace(true) {
-        tray::tell_pages();
+        miss_ring::tell_pages();
         IS_BUSY.set(false);
     }
     view::take_log()
@@ -241,7 +241,7 @@ pub(crate) fn finish() {
     if IS_BUSY.replace(true) {
         return;
     }
-    tray::give_up();
+    miss_ring::release();
     IS_BUSY.set(false);
 }
 

@@ -61,9 +61,9 @@ impl Window {
     }
 }
 
-/// The place of a read or write in the file.
+/// The start of a read or write in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Start {
     /// At the position, which moves.
     Position,
     /// At an offset. The position stays.
@@ -74,11 +74,11 @@ pub(crate) enum Place {
     EndAlone,
 }
 
-impl Place {
+impl Start {
     /// Returns the offset, if the call has one.
     pub(crate) fn offset(self) -> Option<off_t> {
         match self {
-            Place::At(offset) => Some(offset),
+            Start::At(offset) => Some(offset),
             _ => None,
         }
     }
@@ -91,8 +91,8 @@ impl Place {
     #[inline]
     pub(crate) fn check(self, fd: c_int, parts: &[iovec], access: Access) -> Result<usize, Errno> {
         let checked = match self {
-            Place::At(..0) => return Err(Errno(libc::EINVAL)),
-            Place::At(offset) => total_of(parts).and_then(|total| {
+            Start::At(..0) => return Err(Errno(libc::EINVAL)),
+            Start::At(offset) => total_of(parts).and_then(|total| {
                 let end = offset.checked_add_unsigned(total as u64);
                 end.map(|_| total).ok_or(Errno(libc::EINVAL))
             }),
@@ -129,33 +129,33 @@ pub(crate) fn read(
     fd: c_int,
     id: u64,
     parts: &[iovec],
-    place: Place,
+    start: Start,
 ) -> Result<Option<usize>, Errno> {
-    let wanted = place.check(fd, parts, Access::Read)?;
+    let wanted = start.check(fd, parts, Access::Read)?;
     let total = usable(parts, wanted);
     let len = || process::stat(fd).map_or(total, |stat| stat.st_size as usize);
     let total = memory::writable(parts, total, len);
     if total < wanted && total == 0 {
-        return nowhere(fd, id, place).map(Some);
+        return nowhere(fd, id, start).map(Some);
     }
     let only = |part: iovec| iovec { iov_len: total, ..part };
-    let begun = match (place, parts) {
-        (Place::At(offset), [part]) => begin_at(fd, id, only(*part), offset)?,
-        (Place::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
+    let begun = match (start, parts) {
+        (Start::At(offset), [part]) => begin_at(fd, id, only(*part), offset)?,
+        (Start::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
         (_, [part]) if view::tag(id).is_some() => begin_reserved(fd, id, only(*part))?,
         _ => begin_asked(id, parts, total)?,
     };
     match begun {
         Begun::Whole(nr_bytes) => Ok(Some(nr_bytes)),
-        Begun::Part(range) => go_on(fd, id, parts, place, range),
+        Begun::Part(range) => go_on(fd, id, parts, start, range),
         Begun::Kernel => Ok(None),
     }
 }
 
 /// Reads into an address without memory: 0 bytes at the end of the file, and an error before it.
-fn nowhere(fd: c_int, id: u64, place: Place) -> Result<usize, Errno> {
-    let at = match place {
-        Place::At(offset) => offset,
+fn nowhere(fd: c_int, id: u64, start: Start) -> Result<usize, Errno> {
+    let at = match start {
+        Start::At(offset) => offset,
         _ => {
             let flags = libc::SEEK_CUR as u64;
             let asked = plain(Request { flags, ..Request::new(Op::Seek, id) })?;
@@ -215,7 +215,7 @@ fn go_on(
     fd: c_int,
     id: u64,
     parts: &[iovec],
-    place: Place,
+    start: Start,
     range: Range,
 ) -> Result<Option<usize>, Errno> {
     let Range { base, most, mut done } = range;
@@ -232,7 +232,7 @@ fn go_on(
                     return Ok(Some(done));
                 }
             }
-            Ok(None) if done == 0 && place != Place::Position => return Ok(None),
+            Ok(None) if done == 0 && start != Start::Position => return Ok(None),
             // The kernel has the file now. The range is still reserved for this call.
             Ok(None) => {
                 let rest = rest_from_kernel(fd, window.parts(), offset);
@@ -345,17 +345,17 @@ pub(crate) fn write(
     fd: c_int,
     id: u64,
     parts: &[iovec],
-    place: Place,
+    start: Start,
     more: u64,
 ) -> Result<Option<usize>, Errno> {
-    let wanted = place.check(fd, parts, Access::Write)?;
+    let wanted = start.check(fd, parts, Access::Write)?;
     let total = usable(parts, wanted);
     if total < wanted && total == 0 {
         let appends = serve::status_flags(fd)? & libc::O_APPEND != 0;
-        let errno = match place {
+        let errno = match start {
             _ if appends => Errno(libc::EFAULT),
-            Place::At(at) if at as u64 >= limits::file_len_max() => limits::exceed(),
-            Place::At(at) if at as u64 >= FILE_BYTES_MAX => {
+            Start::At(at) if at as u64 >= limits::file_len_max() => limits::exceed(),
+            Start::At(at) if at as u64 >= FILE_BYTES_MAX => {
                 serve::hand_over(id, Reason::Interface)?;
                 return Ok(None);
             }
@@ -363,11 +363,11 @@ pub(crate) fn write(
         };
         return Err(refuse(fd, Access::Write, errno));
     }
-    let (op, offset, flags) = match place {
-        Place::Position => (Op::Write, 0, 0),
-        Place::At(offset) => (Op::WriteAt, offset, 0),
-        Place::End => (Op::Append, 0, 0),
-        Place::EndAlone => (Op::WriteAt, 0, flag::AT_END),
+    let (op, offset, flags) = match start {
+        Start::Position => (Op::Write, 0, 0),
+        Start::At(offset) => (Op::WriteAt, offset, 0),
+        Start::End => (Op::Append, 0, 0),
+        Start::EndAlone => (Op::WriteAt, 0, flag::AT_END),
     };
     let most = channel::window::len(total).max(CHUNK_BYTES);
     let is_long = total > most || parts.len() > PARTS_MAX;
@@ -390,7 +390,7 @@ pub(crate) fn write(
         let next = Request { total: (allowed - done) as u64, ..more };
         match send_front(&next, (parts, done), most, &mut held) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
-            Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, place, offset))),
+            Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, start, offset))),
             // The call reports the bytes before the failure. An empty packet tells the server to
             // expect no more.
             _ => {
@@ -451,12 +451,12 @@ fn rest_from_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
 
 /// Writes the bytes after the first `done` through the kernel, at the kernel's position or at
 /// `offset`.
-fn rest_to_kernel(fd: c_int, parts: &[iovec], done: usize, place: Place, offset: off_t) -> usize {
+fn rest_to_kernel(fd: c_int, parts: &[iovec], done: usize, start: Start, offset: off_t) -> usize {
     let rest = Window::new(parts, done, CHUNK_BYTES);
     let (parts, nr) = (rest.parts().as_ptr(), rest.nr as c_int);
-    let nr = match place {
+    let nr = match start {
         // SAFETY: parts of the program's memory, passed for this call (S20).
-        Place::Position | Place::End => unsafe { next::writev(fd, parts, nr) },
+        Start::Position | Start::End => unsafe { next::writev(fd, parts, nr) },
         // SAFETY: as above (S20).
         _ => unsafe { next::pwritev64(fd, parts, nr, offset) },
     };

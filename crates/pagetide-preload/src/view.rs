@@ -25,7 +25,7 @@ use crate::{own, process};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::{FILE_BYTES_MAX, Op, PAGE_SHIFT, Reply, Request, SHOWN, TOUCH_BYTES};
 use pagetide_run::wire::{decode_touch, encode_touch, viewer_of};
-use pagetide_sys::shared::{FrameView, Look, Positions, Reading};
+use pagetide_sys::shared::{FrameView, PositionView, Positions, ReadMarks};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -47,7 +47,7 @@ const FRAMES_AN_ENTRY: usize = 64;
 /// A description's number and tag, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 /// A description's number, and the index of its position word.
-static PLACES: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
+static POSITION_WORDS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 /// A description's number, and the page where its last read ended.
 static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 
@@ -63,8 +63,8 @@ const GIVEN_UP: u8 = 3;
 struct Shared {
     view: FrameView,
     positions: Positions,
-    shown: Look,
-    reading: Reading,
+    shown: PositionView,
+    reading: ReadMarks,
     nr_batched: usize,
 }
 
@@ -92,7 +92,7 @@ fn view() -> Option<&'static FrameView> {
 }
 
 /// Returns the words for pages that threads are reading from disk.
-pub(crate) fn reading() -> Option<&'static Reading> {
+pub(crate) fn reading() -> Option<&'static ReadMarks> {
     Some(&shared()?.reading)
 }
 
@@ -134,7 +134,7 @@ fn open() -> bool {
             view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
             shown: Positions::open_to_look(borrow(shown)).ok()?,
-            reading: Reading::open(borrow(reading)).ok()?,
+            reading: ReadMarks::open(borrow(reading)).ok()?,
             nr_batched: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
     };
@@ -150,7 +150,7 @@ fn open() -> bool {
 }
 
 /// Stops all hits, and makes the server's memory inaccessible to this process.
-pub(crate) fn give_up() {
+pub(crate) fn stop() {
     if let Some(shared) = shared() {
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
@@ -177,8 +177,8 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
         && is_there()
     {
         TAGS[id as usize % NR_TAGS].store(half | u64::from(reply.tag), Relaxed);
-        if reply.place != 0 {
-            PLACES[id as usize % NR_TAGS].store(half | u64::from(reply.place), Relaxed);
+        if reply.word != 0 {
+            POSITION_WORDS[id as usize % NR_TAGS].store(half | u64::from(reply.word), Relaxed);
         }
     }
 }
@@ -187,15 +187,15 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
 /// Returns the first byte and the number of bytes, `None` if only the server can move the position.
 #[inline]
 pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
-    let place = place(id).filter(|place| place & SHOWN == 0)?;
+    let word = word(id).filter(|word| word & SHOWN == 0)?;
     let (len, _) = file(tag(id)?, &END)?;
-    shared()?.positions.advance(place, total, len)
+    shared()?.positions.advance(word, total, len)
 }
 
 /// Moves the position of a description as lseek(2) does. Returns the position, `None` if only the
 /// server can move the position. A position that processes only see can stay where it is.
 pub(crate) fn seek(id: u64, offset: off_t, whence: c_int) -> Option<off_t> {
-    let (place, shared) = (place(id)?, shared()?);
+    let (word, shared) = (word(id)?, shared()?);
     let len = match whence {
         libc::SEEK_END => file(tag(id)?, &END)?.0,
         _ => 0,
@@ -209,15 +209,15 @@ pub(crate) fn seek(id: u64, offset: off_t, whence: c_int) -> Option<off_t> {
         };
         from.checked_add_signed(offset).filter(|at| *at < FILE_BYTES_MAX)
     };
-    let position = match place & SHOWN {
-        0 => shared.positions.update(place, target),
-        _ => shared.shown.get(place & !SHOWN).filter(|before| target(*before) == Some(*before)),
+    let position = match word & SHOWN {
+        0 => shared.positions.update(word, target),
+        _ => shared.shown.get(word & !SHOWN).filter(|before| target(*before) == Some(*before)),
     };
     position.map(|at| at as off_t)
 }
 
-fn place(id: u64) -> Option<u32> {
-    let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
+fn word(id: u64) -> Option<u32> {
+    let known = POSITION_WORDS[id as usize % NR_TAGS].load(Relaxed);
     (known >> 32 == id && known as u32 != 0).then_some(known as u32)
 }
 

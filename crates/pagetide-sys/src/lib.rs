@@ -78,7 +78,7 @@ pub use memory::arena::{
 pub use memory::heap::keep_freed_memory;
 pub use memory::kernel_mapping::{KernelMapping, map_by_library};
 pub use memory::target::{CopyTarget, Target};
-pub use memory::{huge_buffer, shared, tray, window};
+pub use memory::{huge_buffer, miss_ring, shared, window};
 pub use page::aging::LookedAt;
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
 pub use page::token::{Claim, Lock, PageHandle, Pin, PinnedBytes, PinnedRun};

@@ -57,13 +57,12 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 19] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
     names::RULE,
     unsafe_code::SAYS_WHY,
-    sizes::FILE,
     sizes::FUNCTION,
     text::ASCII,
     text::LINE_LENGTH,

@@ -1,16 +1,8 @@
-//! Size limits of files and functions.
+//! The size limit of functions.
 
 use super::source::words_at;
 use super::tree::Tree;
 use super::{Finding, Rule};
-
-pub(super) const FILE: Rule = Rule {
-    name: "file-size",
-    why: "a file past 500 lines holds two ideas; what separates tidy code is its longest files",
-    check: files,
-    #[cfg(test)]
-    canary: || Tree::of(&[("src/a.rs", &"fn a() {}\n".repeat(FILE_LINES_MAX + 1))]),
-};
 
 pub(super) const FUNCTION: Rule = Rule {
     name: "function-size",
@@ -23,20 +15,7 @@ pub(super) const FUNCTION: Rule = Rule {
     },
 };
 
-const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
-
-fn files(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (path, source) in &tree.sources {
-        let nr_lines = source.nr_lines();
-        if nr_lines > FILE_LINES_MAX {
-            let what = format!("{nr_lines} lines without tests, more than {FILE_LINES_MAX}");
-            found.push(Finding::new(path, 0, what, "find the missing idea and give it a file"));
-        }
-    }
-    found
-}
 
 fn functions(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -61,13 +40,6 @@ fn functions(tree: &Tree) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tests_do_not_count_as_lines() {
-        let tests = "    fn b() {}\n".repeat(FILE_LINES_MAX + 1);
-        let text = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{tests}}}\n");
-        assert!(files(&Tree::of(&[("src/a.rs", &text)])).is_empty());
-    }
 
     #[test]
     fn function_lines_count_from_the_signature_to_the_brace() {

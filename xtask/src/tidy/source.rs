@@ -64,10 +64,6 @@ impl Source {
         self.is_test.get(line).copied().unwrap_or(false)
     }
 
-    pub(super) fn nr_lines(&self) -> usize {
-        self.is_test.iter().filter(|is_test| !**is_test).count()
-    }
-
     pub(super) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code.lines().enumerate()
     }
@@ -266,7 +262,6 @@ mod tests {
         let source = Source::new("src/a.rs", text);
         let tests: Vec<bool> = (0..6).map(|line| source.is_test_line(line)).collect();
         assert_eq!(tests, [false, true, true, true, true, false]);
-        assert_eq!(source.nr_lines(), 2);
     }
 
     #[test]

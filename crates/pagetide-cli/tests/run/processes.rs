@@ -117,7 +117,7 @@ fn pages_set_down_in_trays_are_always_the_files() {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
     for memory in ["256K", "8M"] {
-        python_in(here.path(), memory, include_str!("trays.py"));
+        python_in(here.path(), memory, include_str!("miss_rings.py"));
     }
 }
 

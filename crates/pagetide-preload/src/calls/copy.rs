@@ -14,7 +14,7 @@ use crate::arguments::{CALL_BYTES_MAX, is_null, load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
-use crate::transfer::{Place, part};
+use crate::transfer::{Start, part};
 use crate::{alone, limits, new_files, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
@@ -80,7 +80,7 @@ impl End {
     /// Writes from the buffer. Fails with EBADF if the file is in append mode and the kernel's.
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
-        let place = self.at.map_or(Place::Position, Place::At);
+        let place = self.at.map_or(Start::Position, Start::At);
         let managed = write_managed(self.fd, &part(from, len), place, NO_APPEND);
         if let Some(id) = serve::managed(self.fd).filter(|_| managed.is_some_and(|nr| nr > 0)) {
             TAKES_COPIES.store(id, Relaxed);

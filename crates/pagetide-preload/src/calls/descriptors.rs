@@ -106,7 +106,7 @@ fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
         serve::hand_over_managed(fd, Reason::Standard)?;
     }
     if own::has(target) {
-        lent::give_up(target);
+        lent::forget(target);
     }
     // dup2 does not report errors of closing.
     let _ = serve::forget(target);

@@ -30,7 +30,7 @@ pub(super) fn leave_run(reason: Reason) {
     }
     maps::hand_over_all();
     serve::say_goodbye(maps::count_own_pages());
-    view::give_up();
+    view::stop();
     process::leave_run();
     room::leave_run();
 }

@@ -3,7 +3,7 @@
 use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
-use crate::transfer::{self, Place};
+use crate::transfer::{self, Start};
 use crate::{maps, new_files, passing, pieces, serve, view};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
@@ -18,15 +18,15 @@ const RWF_APPEND: c_int = 16;
 const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
 /// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
-fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
+fn read_managed(fd: c_int, parts: &[iovec], start: Start) -> Option<ssize_t> {
     if new_files::is_new(fd) {
         return None;
     }
     let Some(id) = serve::managed(fd) else {
-        passing::note(fd, parts, place.offset(), false);
+        passing::note(fd, parts, start.offset(), false);
         return None;
     };
-    finish(transfer::read(fd, id, parts, place))
+    finish(transfer::read(fd, id, parts, start))
 }
 
 /// Writes if `fd` is managed, with the write flags `more`. Returns `None` otherwise, or if the
@@ -34,20 +34,20 @@ fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
 pub(super) fn write_managed(
     fd: c_int,
     parts: &[iovec],
-    place: Place,
+    start: Start,
     more: u64,
 ) -> Option<ssize_t> {
     if new_files::is_new(fd) {
-        let written = new_files::write(fd, parts, place.offset());
+        let written = new_files::write(fd, parts, start.offset());
         if written.is_some() || new_files::is_new(fd) {
             return written.map(|result| or_minus_one(result.map(|nr| nr as ssize_t)));
         }
     }
     let Some(id) = serve::managed(fd) else {
-        passing::note(fd, parts, place.offset(), true);
+        passing::note(fd, parts, start.offset(), true);
         return None;
     };
-    finish(transfer::write(fd, id, parts, place, more))
+    finish(transfer::write(fd, id, parts, start, more))
 }
 
 fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
@@ -66,14 +66,14 @@ fn vector(
     fd: c_int,
     parts: *const iovec,
     nr: c_int,
-    place: Place,
+    start: Start,
     access: Access,
 ) -> Result<Vector, Option<ssize_t>> {
     // SAFETY: readv's contract (S20).
     unsafe { Vector::new(parts, nr) }.map_err(|errno| {
         serve::managed(fd)?;
-        let errno = match place {
-            Place::At(..0) => Errno(libc::EINVAL),
+        let errno = match start {
+            Start::At(..0) => Errno(libc::EINVAL),
             _ => refuse(fd, access, errno),
         };
         Some(or_minus_one(Err(errno)))
@@ -85,21 +85,21 @@ fn vector(
 fn fill(
     fd: c_int,
     parts: &[iovec],
-    place: Place,
+    start: Start,
     own: impl FnOnce(*mut c_void, usize) -> ssize_t,
 ) -> Option<ssize_t> {
-    maps::in_own_memory(parts, own).or_else(|| read_managed(fd, parts, place))
+    maps::in_own_memory(parts, own).or_else(|| read_managed(fd, parts, start))
 }
 
 /// Reads as [`fill`], into the parts of a vector call.
 fn fill_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),
-    place: Place,
+    start: Start,
     own: impl FnOnce(*mut c_void, usize) -> ssize_t,
 ) -> Option<ssize_t> {
-    match vector(fd, parts, nr, place, Access::Read) {
-        Ok(vector) => fill(fd, vector.parts(), place, own),
+    match vector(fd, parts, nr, start, Access::Read) {
+        Ok(vector) => fill(fd, vector.parts(), start, own),
         Err(result) => result,
     }
 }
@@ -120,12 +120,12 @@ fn in_copies(
 fn write_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),
-    place: Place,
+    start: Start,
     give: impl FnMut(&iovec, usize) -> ssize_t,
 ) -> Option<ssize_t> {
-    match vector(fd, parts, nr, place, Access::Write) {
+    match vector(fd, parts, nr, start, Access::Write) {
         Ok(vector) => {
-            one_by_one(vector.parts(), give).or_else(|| write_managed(fd, vector.parts(), place, 0))
+            one_by_one(vector.parts(), give).or_else(|| write_managed(fd, vector.parts(), start, 0))
         }
         Err(result) => result,
     }
@@ -167,31 +167,31 @@ taken_over! {
     fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { read(fd, own, len) };
-        fill(fd, &transfer::part(buffer, len), Place::Position, own)
+        fill(fd, &transfer::part(buffer, len), Start::Position, own)
     }
 
     fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
         // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { read(fd, own, len) };
-        fill_vector(fd, (parts, nr), Place::Position, own)
+        fill_vector(fd, (parts, nr), Start::Position, own)
     }
 
     fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
         // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { pread64(fd, own, len, at) };
-        fill(fd, &transfer::part(buffer, len), Place::At(at), own)
+        fill(fd, &transfer::part(buffer, len), Start::At(at), own)
     }
 
     fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
         // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { pread64(fd, own, len, at) };
-        fill_vector(fd, (parts, nr), Place::At(at), own)
+        fill_vector(fd, (parts, nr), Start::At(at), own)
     }
 
     fn preadv64v2(
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
-        let place = if at == -1 { Place::Position } else { Place::At(at) };
+        let start = if at == -1 { Start::Position } else { Start::At(at) };
         // A read of cached bytes hardly waits, so RWF_NOWAIT is ignored.
         if let Err(result) = keep_flags(fd, flags, RWF_KEPT | RWF_NOWAIT) {
             return result;
@@ -201,20 +201,20 @@ taken_over! {
             // SAFETY: the caller's arguments, and memory of the library (S20).
             unsafe { preadv64v2(fd, part.as_ptr(), 1, at, flags) }
         };
-        fill_vector(fd, (parts, nr), place, own)
+        fill_vector(fd, (parts, nr), start, own)
     }
 
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
         // SAFETY: the caller's arguments, and a copy of its bytes (S20).
         let give = |copy, len, _| unsafe { write(fd, copy, len) };
-        let managed = || write_managed(fd, &transfer::part(buffer, len), Place::Position, 0);
+        let managed = || write_managed(fd, &transfer::part(buffer, len), Start::Position, 0);
         in_copies(buffer, len, give).or_else(managed)
     }
 
     fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
         // SAFETY: the caller's parts (S20).
         let give = |part: &iovec, _| unsafe { write(fd, part.iov_base, part.iov_len) };
-        write_vector(fd, (parts, nr), Place::Position, give)
+        write_vector(fd, (parts, nr), Start::Position, give)
     }
 
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
@@ -222,7 +222,7 @@ taken_over! {
             // SAFETY: the caller's arguments, and a copy of its bytes (S20).
             unsafe { pwrite64(fd, copy, len, at.saturating_add(done as off_t)) }
         };
-        let managed = || write_managed(fd, &transfer::part(buffer, len), Place::At(at), 0);
+        let managed = || write_managed(fd, &transfer::part(buffer, len), Start::At(at), 0);
         in_copies(buffer, len, give).or_else(managed)
     }
 
@@ -231,20 +231,20 @@ taken_over! {
             // SAFETY: the caller's parts (S20).
             unsafe { pwrite64(fd, part.iov_base, part.iov_len, at.saturating_add(done as off_t)) }
         };
-        write_vector(fd, (parts, nr), Place::At(at), give)
+        write_vector(fd, (parts, nr), Start::At(at), give)
     }
 
     fn pwritev64v2(
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
-        let place = match (flags & RWF_APPEND != 0, at) {
-            (true, -1) => Place::End,
-            (true, 0..) => Place::EndAlone,
-            (false, -1) => Place::Position,
-            (_, at) => Place::At(at),
+        let start = match (flags & RWF_APPEND != 0, at) {
+            (true, -1) => Start::End,
+            (true, 0..) => Start::EndAlone,
+            (false, -1) => Start::Position,
+            (_, at) => Start::At(at),
         };
         // The offset is checked even if RWF_APPEND ignores it.
-        let given = if at == -1 { Place::Position } else { Place::At(at) };
+        let given = if at == -1 { Start::Position } else { Start::At(at) };
         if let Err(result) = keep_flags(fd, flags, RWF_KEPT) {
             return result;
         }
@@ -256,7 +256,7 @@ taken_over! {
         if let Err(errno) = given.check(fd, vector.parts(), Access::Write) {
             return Some(or_minus_one(Err(errno)));
         }
-        let written = write_managed(fd, vector.parts(), place, 0)?;
+        let written = write_managed(fd, vector.parts(), start, 0)?;
         Some(if written > 0 { made_durable(fd, flags, written) } else { written })
     }
 

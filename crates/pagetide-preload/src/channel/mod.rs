@@ -37,12 +37,12 @@ struct Channel {
     process: u64,
     fd: c_int,
     /// Index in the list of hidden descriptors.
-    place: usize,
+    slot: usize,
     nr_exchanges: u32,
     is_busy: bool,
 }
 
-const NONE: Channel = Channel { process: 0, fd: -1, place: 0, nr_exchanges: 0, is_busy: false };
+const NONE: Channel = Channel { process: 0, fd: -1, slot: 0, nr_exchanges: 0, is_busy: false };
 /// Minimum number of exchanges after which an idle socket is kept.
 const FEW_EXCHANGES: u32 = 64;
 /// Minimum number of sockets after which a thread keeps an idle one: it opens many short files.
@@ -97,14 +97,14 @@ pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno
         return Err(Errno(libc::EIO));
     }
     let exchange = |fd| exchange(fd, request, parcel);
-    let mut answer = alone(exchange);
+    let mut answer = with_socket(exchange);
     if let Some(Err(errno)) = answer
         && is_of_socket(errno)
     {
         // The program has closed the hidden socket. The server has not processed the request.
         own::close_own(CHANNEL.get().fd);
         CHANNEL.set(NONE);
-        answer = alone(exchange);
+        answer = with_socket(exchange);
     }
     let answer = match answer {
         Some(answer) => answer,
@@ -126,7 +126,7 @@ fn is_of_socket(errno: Errno) -> bool {
 
 /// Calls `exchange` with this thread's socket, which nobody else uses meanwhile. Returns `None` if
 /// the socket is in use, or if it cannot be made.
-fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
+fn with_socket<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     if !enter() || CHANNEL.get().is_busy {
         return None;
     }
@@ -193,19 +193,19 @@ pub(crate) fn enter() -> bool {
     let channel = CHANNEL.get();
     let is_busy = channel.is_busy && channel.process == process;
     // The program may have put a descriptor of its own in the socket's place.
-    let is_there = channel.process == process && own::is_still(channel.place, process, channel.fd);
+    let is_there = channel.process == process && own::is_still(channel.slot, process, channel.fd);
     if is_busy || is_there {
         return true;
     }
     let Ok(fd) = connect(process) else { return false };
     let fd = adopt(fd);
-    CHANNEL.set(Channel { process, fd, place: own::place_of(fd), ..NONE });
+    CHANNEL.set(Channel { process, fd, slot: own::slot_of(fd), ..NONE });
     true
 }
 
 /// Sends a request that has no reply. Ignores failures.
 pub(crate) fn tell_only(request: &Request, parcel: Parcel<'_>) {
-    let _ = alone(|fd| send(fd, &request.encode(), parcel));
+    let _ = with_socket(|fd| send(fd, &request.encode(), parcel));
 }
 
 /// Returns the number of sockets that this thread has had.
@@ -214,9 +214,9 @@ pub(crate) fn socket_number() -> u32 {
 }
 
 /// Returns the file of the miss ring that belongs to this thread's socket.
-pub(crate) fn ask_for_tray() -> Option<c_int> {
-    let request = Request::new(Op::Tray, 0);
-    let [file, ..] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
+pub(crate) fn ask_for_ring() -> Option<c_int> {
+    let request = Request::new(Op::MissRing, 0);
+    let [file, ..] = with_socket(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
     (file >= 0).then_some(file)
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn ask_for_tray() -> Option<c_int> {
 fn ask_for_window() -> Option<(c_int, usize)> {
     let request = Request::new(Op::Window, 0);
     let Answer { reply, files: [file, ..] } =
-        alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?;
+        with_socket(|fd| exchange(fd, &request, Parcel::default()))?.ok()?;
     (file >= 0).then_some((file, reply.total as usize))
 }
 

@@ -8,14 +8,16 @@
 //! ```
 //!
 //! **Data and invariants.** Forked children do not get the mapping. A window is released with its
-//! socket. The server's words are untrusted. Only the thread that has its socket alone uses the
-//! window, so a signal handler meanwhile uses another socket.
+//! socket. The server's words are untrusted. A thread uses its window only with its
+//! socket, so a signal handler meanwhile uses another socket.
 //!
 //! **Ignored.** Memory that ceases to exist between the check and the copy.
 //!
 //! Source: process_vm_readv(2), madvise(2) `MADV_DONTFORK`.
 
-use super::{Answer, Parcel, Received, alone, ask_for_window, lost, receive, send, socket_number};
+use super::{
+    Answer, Parcel, Received, ask_for_window, lost, receive, send, socket_number, with_socket,
+};
 use crate::errno::Errno;
 use crate::{memory, next, own, process};
 use libc::{c_int, iovec};
@@ -131,7 +133,7 @@ pub(crate) fn ask(request: &Request, source: &[iovec]) -> Option<Result<Answer, 
         WINDOW.set(window);
         exchange(fd, &window, request, nr_bytes as u64)
     };
-    let answer = alone(by_window).flatten()?;
+    let answer = with_socket(by_window).flatten()?;
     Some(answer.map_err(lost))
 }
 

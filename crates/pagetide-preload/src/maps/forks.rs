@@ -47,7 +47,7 @@ extern "C" fn in_parent() {
         }
     });
     heirs::close_prepared();
-    pieces::let_go();
+    pieces::unhold();
 }
 
 /// Keeps the addresses in a child, which maps them at the first touch. Addresses that the parent
@@ -67,7 +67,7 @@ extern "C" fn in_child() {
             pieces::held_remove(piece);
         }
     });
-    pieces::let_go();
+    pieces::unhold();
 }
 
 fn is_inherited(piece: &Piece) -> bool {

@@ -8,7 +8,7 @@
 //! **Ignored.** MLOCK_ONFAULT: pages are filled at once. Mappings after mlockall(MCL_FUTURE) are
 //! the kernel's.
 
-use super::pins::{let_go, lock_by_kernel, request};
+use super::pins::{lock_by_kernel, request, unlock_piece};
 use super::place::ask_only;
 use super::ranges::{populate, populate_to_write};
 use super::{IS_REFUSED, PAGE_BYTES};
@@ -75,7 +75,7 @@ pub(crate) fn unlock(start: usize, len: usize) {
     let mut at = start;
     while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
         if piece.is_locked && Changing::begin().replace(&piece, &piece.with_lock(false)) {
-            let_go(&piece);
+            unlock_piece(&piece);
         }
         at = piece.end();
     }
@@ -94,7 +94,7 @@ fn lock_piece(piece: &Piece) -> Result<(), Errno> {
     let locked = piece.with_lock(true);
     if *piece != locked && !Changing::begin().replace(piece, &locked) {
         // The piece was unmapped or moved meanwhile.
-        let_go(&locked);
+        unlock_piece(&locked);
     }
     Ok(())
 }

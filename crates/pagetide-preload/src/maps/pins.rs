@@ -6,7 +6,7 @@ use crate::next;
 use crate::pieces::Piece;
 use pagetide_run::wire::{Op, Request};
 
-pub(super) fn let_go(piece: &Piece) {
+pub(super) fn unlock_piece(piece: &Piece) {
     if piece.is_locked {
         // A server that is gone keeps nothing.
         let _ = ask_only(&Request { total: 1, ..request(piece) });
@@ -18,7 +18,7 @@ pub(super) fn lock_again(before: &Piece, now: &Piece) {
     if now.is_locked {
         // If the limit leaves too little room, the pages stay unlocked.
         let _ = ask_only(&request(now));
-        let_go(before);
+        unlock_piece(before);
     }
 }
 

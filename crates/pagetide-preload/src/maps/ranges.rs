@@ -79,7 +79,7 @@ pub(super) fn tell_gone(start: usize, end: usize) {
     loop {
         let gone = Changing::begin().take_gone(start, end);
         let Some(piece) = gone else { return };
-        pins::let_go(&piece);
+        pins::unlock_piece(&piece);
         tell_unmapped(&piece);
     }
 }

@@ -69,7 +69,7 @@ const FAILED: u32 = 3;
 static STATE: AtomicU32 = AtomicU32::new(NOT_TRIED);
 
 /// Runs `change` under the lock, without handlers.
-fn alone<T>(change: impl FnOnce() -> T) -> T {
+fn without_handlers<T>(change: impl FnOnce() -> T) -> T {
     let before = set_mask(libc::SIG_SETMASK, !RAISED);
     while LOCK.swap(true, SeqCst) {
         std::hint::spin_loop();
@@ -140,7 +140,7 @@ impl Action {
 
 pub(super) fn install() -> bool {
     if STATE.load(SeqCst) == NOT_TRIED {
-        alone(|| {
+        without_handlers(|| {
             if STATE.load(SeqCst) == NOT_TRIED {
                 let is_done = watch_forks() && SIGNALS.iter().enumerate().all(install_one);
                 next::set_on_fault(given::bring_in);
@@ -168,7 +168,7 @@ pub(crate) fn uninstall() {
     if STATE.load(SeqCst) != INSTALLED || pieces::from(0).is_some() {
         return;
     }
-    alone(|| {
+    without_handlers(|| {
         for (nth, signal) in SIGNALS.iter().enumerate() {
             let action = kept(nth).as_libc();
             // SAFETY: the program's action, unchanged (S20).
@@ -205,7 +205,7 @@ pub(crate) unsafe fn exchange(
     };
     // SAFETY: the caller's action, or null (S20).
     let given = unsafe { new.as_ref() }.map(Action::of);
-    let before = alone(|| {
+    let before = without_handlers(|| {
         let before = kept(nth);
         given.into_iter().for_each(|action| keep(nth, action));
         before

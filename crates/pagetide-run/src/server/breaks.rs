@@ -12,7 +12,7 @@
 
 use super::Server;
 use super::identity::lock;
-use super::served_file::{Hands, ServedFile};
+use super::served_file::{Ownership, ServedFile};
 use crate::wire::Reason;
 use pagetide_sys::lease::{self, Break, Breaks, LeaseKind, LeaseListener};
 use std::collections::HashMap;
@@ -100,9 +100,9 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
             let own = Arc::clone(server);
             let for_thread = Arc::clone(&file);
             let thread = std::thread::Builder::new().name("pagetide-lease".into());
-            match thread.spawn(move || give_up(&own, &for_thread)) {
+            match thread.spawn(move || hand_to_opener(&own, &for_thread)) {
                 Ok(thread) => threads.push(thread),
-                Err(_) => give_up(server, &file),
+                Err(_) => hand_to_opener(server, &file),
             }
         }
     }
@@ -114,11 +114,11 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
 }
 
 /// Hands the file over to the waiting opener.
-fn give_up(server: &Server, file: &ServedFile) {
+fn hand_to_opener(server: &Server, file: &ServedFile) {
     let began = Instant::now();
     loop {
         let mut state = file.state.write().expect("no holder panics");
-        let Hands::Ours(opened) = &*state else { return };
+        let Ownership::Cache(opened) = &*state else { return };
         if lease::is_whole(opened.real.as_fd(), opened.kind) {
             // The broken lease belonged to an earlier descriptor with the same number.
             return;

@@ -2,11 +2,11 @@
 
 use crate::errno::Errno;
 use pagetide_sys::kernel_cache::read_kernel_cache;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::process::Uid;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Identity of a file. A later file with the same inode number has another key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -67,6 +67,15 @@ pub(super) fn is_in_memory(file: &OwnedFd) -> bool {
 pub(super) fn own_user() -> Uid {
     static OWN_USER: OnceLock<Uid> = OnceLock::new();
     *OWN_USER.get_or_init(rustix::process::getuid)
+}
+
+/// Opens a read-only descriptor of a file, for other processes to map.
+pub(super) fn to_look_at(file: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
+    // Keeps other users from reopening the file for writing.
+    rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
+    Ok(Arc::new(looked_at))
 }
 
 /// Locks `mutex`, even if a holder panicked: other files must still be written back.

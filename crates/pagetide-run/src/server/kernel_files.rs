@@ -13,7 +13,7 @@ use super::Server;
 use super::answer::{Outcome, done};
 use super::copies::Unseen;
 use super::identity::{FileKey, is_uncached, lock, path_of};
-use super::served_file::Hands;
+use super::served_file::Ownership;
 use super::small_files::Numbers;
 use crate::errno::Errno;
 use crate::wire::{Request, decode_small_files, pass};
@@ -150,7 +150,7 @@ impl Server {
             Some(file) => Some(file.state.try_read().map_err(|_| Errno::AGAIN)?),
             None => None,
         };
-        if state.is_some_and(|state| matches!(*state, Hands::Ours(_))) {
+        if state.is_some_and(|state| matches!(*state, Ownership::Cache(_))) {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;

@@ -24,9 +24,9 @@
 use super::answer::{Answer, Outcome, done};
 use super::holders::{Closing, Holder};
 use super::identity::{leaves_room, lock, path_of};
+use super::leased_file::LeasedFile;
 use super::life::Life;
-use super::opened::Opened;
-use super::served_file::{Description, Hands};
+use super::served_file::{Description, Ownership};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{Reply, Request, SHORT_FILE_BYTES, Status, fault};
@@ -158,7 +158,7 @@ impl Server {
         let one = self.wake(process, request.id)?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &*state else { return one.kernel_to_map() };
+        let Ownership::Cache(opened) = &*state else { return one.kernel_to_map() };
         if page_file(opened)?.number() != request.flags {
             return done(fault::OTHER_FILE as u64);
         }
@@ -201,7 +201,7 @@ impl Server {
             return done(0);
         }
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &*state else { return Err(Errno::NOMEM) };
+        let Ownership::Cache(opened) = &*state else { return Err(Errno::NOMEM) };
         if one.map_handle(opened).lock_pages(number, pages).errno()? {
             return done(0);
         }
@@ -243,13 +243,13 @@ impl Description {
     /// Unlocks pages of a mapping, unless the kernel has the file.
     fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
         let state = self.file.state.read().expect("no holder panics");
-        if let Hands::Ours(opened) = &*state {
+        if let Ownership::Cache(opened) = &*state {
             opened.file.unlock_pages(number, pages);
         }
     }
 
     /// Returns a handle with a separate readahead state, for faults.
-    pub(super) fn map_handle(&self, opened: &Opened) -> File {
+    pub(super) fn map_handle(&self, opened: &LeasedFile) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
 
@@ -266,7 +266,7 @@ impl Description {
     }
 }
 
-fn page_file(opened: &Opened) -> Result<Arc<PageFile>, Errno> {
+fn page_file(opened: &LeasedFile) -> Result<Arc<PageFile>, Errno> {
     let nr_pages = opened.file.len().div_ceil(PAGE_BYTES as u64);
     let room = (nr_pages * GROWTH).clamp(PAGES_MIN, PAGE_FILE_PAGES_MAX);
     opened.file.page_file(room).errno()

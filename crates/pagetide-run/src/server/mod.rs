@@ -7,19 +7,21 @@
 //!
 //! Written bytes stay in the page cache when the writing process ends.
 //!
-//! Lock order: an ending process, a call lock (`Turn`), `files` (for look-ups only), a file's
+//! Lock order: an ending process, a call lock (`CallLock`), `files` (for look-ups only), a file's
 //! `state`, a description's `inner`, `holders`, in-flight `changes`.
 
 mod answer;
 mod breaks;
+mod call_lock;
 mod changes;
 mod copies;
 mod holders;
 mod identity;
 mod kernel_files;
+mod leased_file;
 mod life;
 mod maps;
-mod opened;
+mod miss_rings;
 mod opening;
 mod packets;
 mod position;
@@ -27,8 +29,6 @@ mod requests;
 mod served_file;
 mod small_files;
 mod sockets;
-mod trays;
-mod turn;
 mod windows;
 mod writing;
 
@@ -37,7 +37,7 @@ pub(crate) use sockets::answers;
 
 use crate::errno::{Errno, IntoErrno};
 use crate::filter::Filter;
-use crate::wire::{self, Offer, Op, Reason, Request};
+use crate::wire::{self, MissRecord, Op, Reason, Request};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
@@ -45,11 +45,12 @@ use copies::{Copies, Unseen};
 use holders::{Closing, Holder, Holders};
 use identity::{FileKey, lock};
 use maps::Maps;
+use miss_rings::ThreadRing;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
-use pagetide_sys::shared::Reading;
-use pagetide_sys::tray::NR_SLOTS;
-use served_file::{Description, Hands, ServedFile};
+use pagetide_sys::miss_ring::NR_SLOTS;
+use pagetide_sys::shared::ReadMarks;
+use served_file::{Description, Ownership, ServedFile};
 use small_files::SmallFiles;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -58,12 +59,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use trays::ThreadTray;
 
 /// Maximum number of table entries before entries of closed files go.
 const FILES_MAX: usize = 1 << 16;
-/// Maximum number of miss rings (trays). Threads without a ring send requests for misses.
-const NR_TRAYS_MAX: usize = 64;
+/// Maximum number of miss rings. Threads without a ring send requests for misses.
+const NR_RINGS_MAX: usize = 64;
 /// Maximum number of write windows, and the range of their length in bytes. The length is the
 /// cache's divided by `WINDOW_PART`.
 const NR_WINDOWS_MAX: usize = 8;
@@ -90,7 +90,7 @@ pub struct Server {
     /// Positions that processes see and move without a request.
     positions: position::Words,
     /// Pages that processes are reading from disk.
-    reading: Reading,
+    reading: ReadMarks,
     /// Read-only descriptors of the frame memory's two files, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
@@ -106,7 +106,7 @@ pub struct Server {
     nr_lost: AtomicU64,
     is_stopping: AtomicBool,
     /// Counts the miss rings, which hold one reference each.
-    trays: Arc<()>,
+    miss_rings: Arc<()>,
     /// Counts the write windows, which hold one reference each.
     windows: Arc<()>,
     /// Bytes of a write window.
@@ -121,7 +121,7 @@ impl Server {
     pub fn new(cache: PageCache, filter: Filter, say: Say) -> std::io::Result<Server> {
         let frames = match cache.shared_files() {
             Some(([frames, numbers], nr_frames)) => {
-                let files = [sockets::to_look_at(frames)?, sockets::to_look_at(numbers)?];
+                let files = [identity::to_look_at(frames)?, identity::to_look_at(numbers)?];
                 Some((files, nr_frames))
             }
             None => None,
@@ -136,7 +136,7 @@ impl Server {
             filter,
             say,
             positions: position::Words::new()?,
-            reading: Reading::new()?,
+            reading: ReadMarks::new()?,
             frames,
             files: Mutex::default(),
             holders: Holders::default(),
@@ -150,7 +150,7 @@ impl Server {
             said: Mutex::default(),
             nr_lost: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
-            trays: Arc::default(),
+            miss_rings: Arc::default(),
             windows: Arc::default(),
             window_bytes,
         })
@@ -354,25 +354,28 @@ impl Server {
     }
 
     /// Inserts the pages of a miss ring into the cache, and records a log of hits.
-    fn admit(&self, tray: &ThreadTray, request: &Request, data: &[u8]) {
-        let (offers, log) = wire::decode_offers(data, request.len);
+    fn insert(&self, ring: &ThreadRing, request: &Request, data: &[u8]) {
+        let (records, log) = wire::decode_records(data, request.len);
         let first = request.offset as u64;
-        let offers: Vec<(Offer, u64)> =
-            offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
-        for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
+        let records: Vec<(MissRecord, u64)> = records
+            .take(NR_SLOTS)
+            .zip(0..)
+            .map(|(one, nr)| (one, first.wrapping_add(nr)))
+            .collect();
+        for of_one in records.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.holders.find(of_one[0].0.id) {
-                tray.admit(&one, of_one, &self.reading);
+                ring.insert(&one, of_one, &self.reading);
             }
         }
-        tray.give_back(first.wrapping_add(offers.len() as u64));
+        ring.give_back(first.wrapping_add(records.len() as u64));
         self.touch(log);
     }
 
     /// Returns a reference for one more miss ring, or `None` at the maximum.
-    fn count_tray(&self) -> Option<Arc<()>> {
-        let counted = Arc::clone(&self.trays);
+    fn count_ring(&self) -> Option<Arc<()>> {
+        let counted = Arc::clone(&self.miss_rings);
         // Two references are no rings: the server's, and the new one.
-        (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
+        (Arc::strong_count(&counted) <= NR_RINGS_MAX + 1).then_some(counted)
     }
 
     /// Returns a reference for one more write window, or `None` at the maximum.
@@ -393,7 +396,7 @@ impl Server {
         let known = lock(&self.files).get(&key).cloned();
         if let Some(file) = known {
             let state = file.state.read().expect("no holder panics");
-            if let Hands::Ours(opened) = &*state {
+            if let Ownership::Cache(opened) = &*state {
                 opened.flush()?;
             }
         }
@@ -433,7 +436,7 @@ impl Server {
 
     fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
-        if let Hands::Ours(opened) = &*state {
+        if let Ownership::Cache(opened) = &*state {
             let is_fresh = opened.is_fresh;
             let unseen = match reason {
                 Reason::Mapped | Reason::Unwatched | Reason::Short => Unseen::Mapped,
@@ -480,7 +483,7 @@ impl Server {
         let flushed = self.cache.flush_all();
         for file in lock(&self.files).values() {
             let mut state = file.state.write().expect("no holder panics");
-            if let Hands::Ours(opened) = std::mem::replace(&mut *state, Hands::Free) {
+            if let Ownership::Cache(opened) = std::mem::replace(&mut *state, Ownership::Free) {
                 opened.close(&file.copy);
             }
         }

@@ -5,7 +5,7 @@ use super::changes::Contents;
 use super::copies::Unseen;
 use super::holders::Closing;
 use super::identity::{FileKey, leaves_room, path_of};
-use super::served_file::{Access, Description, Hands, ServedFile};
+use super::served_file::{Access, Description, Ownership, ServedFile};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
@@ -71,7 +71,7 @@ impl Server {
             }
         };
         let cut = match &*state {
-            Hands::Ours(opened) if truncates => {
+            Ownership::Cache(opened) if truncates => {
                 let begun = sender.author.begin(Some(Contents::all(&handle)));
                 begun.and_then(|_change| opened.set_len(&handle, 0))
             }
@@ -177,8 +177,8 @@ impl Server {
             }
             one.open_real(None);
         }
-        if matches!(*state, Hands::Free) {
-            *state = Hands::Kernel;
+        if matches!(*state, Ownership::Free) {
+            *state = Ownership::Kernel;
         }
     }
 
@@ -210,7 +210,7 @@ impl Server {
         (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
         let reads = match &*state {
-            Hands::Ours(opened) if one.access.write => Some(opened.reads_ahead()),
+            Ownership::Cache(opened) if one.access.write => Some(opened.reads_ahead()),
             _ => None,
         };
         state.release_unused(&one.file);
@@ -219,7 +219,7 @@ impl Server {
         }
         // A file open for writing cannot be executed, so the close waits for reads ahead. With
         // other writers left, the file is not closed, and there is no wait.
-        let is_closed = !matches!(&*state, Hands::Ours(now) if now.kind == LeaseKind::Write);
+        let is_closed = !matches!(&*state, Ownership::Cache(now) if now.kind == LeaseKind::Write);
         drop(state);
         if is_closed && let Some(reads) = reads {
             reads();

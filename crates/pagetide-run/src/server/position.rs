@@ -43,7 +43,7 @@ impl Words {
     pub(super) fn new() -> io::Result<Words> {
         let (moved, shown) = (Positions::new()?, Positions::new()?);
         let file = shown.file().ok_or(Errno::BADF)?;
-        let shown_file = super::sockets::to_look_at(file)?;
+        let shown_file = super::identity::to_look_at(file)?;
         Ok(Words { moved: Arc::new(moved), shown: Arc::new(shown), shown_file })
     }
 
@@ -66,14 +66,14 @@ impl Position {
     pub(super) fn get(&self) -> u64 {
         match self {
             Position::Own(position) | Position::Held(position, ..) => *position,
-            Position::Shared(positions, place) => positions.get(*place),
+            Position::Shared(positions, number) => positions.get(*number),
         }
     }
 
     pub(super) fn set(&mut self, to: u64) {
         match self {
             Position::Own(position) | Position::Held(position, ..) => *position = to,
-            Position::Shared(positions, place) => positions.set(*place, to),
+            Position::Shared(positions, number) => positions.set(*number, to),
         }
     }
 
@@ -94,8 +94,8 @@ impl Position {
     /// Moves the position over the next `total` bytes, or to the end of a file of `len` bytes.
     /// Returns the old position and the number of bytes.
     pub(super) fn advance(&mut self, total: u64, len: u64) -> (u64, u64) {
-        if let Position::Shared(positions, place) = self
-            && let Some(range) = positions.advance(*place, total, len)
+        if let Position::Shared(positions, number) = self
+            && let Some(range) = positions.advance(*number, total, len)
         {
             return range;
         }
@@ -115,44 +115,44 @@ impl Position {
                 }
                 is_expected
             }
-            Position::Shared(positions, place) => positions.replace(*place, expected, to),
+            Position::Shared(positions, number) => positions.replace(*number, expected, to),
         }
     }
 
     /// Moves the position to a shared word if needed, and returns the word's number as in
-    /// [`Reply::place`](crate::wire::Reply::place). Returns 0 if no word is free.
+    /// [`Reply::word`](crate::wire::Reply::word). Returns 0 if no word is free.
     pub(super) fn share(&mut self, words: &Words, is_writable: bool) -> u32 {
         match self {
             Position::Own(position) => {
                 let positions = if is_writable { &words.shown } else { &words.moved };
-                if let Some(place) = positions.take(*position) {
-                    *self = Position::Shared(Arc::clone(positions), place);
+                if let Some(number) = positions.take(*position) {
+                    *self = Position::Shared(Arc::clone(positions), number);
                 }
             }
-            Position::Held(position, positions, place) => {
-                positions.set(*place, *position);
-                *self = Position::Shared(Arc::clone(positions), *place);
+            Position::Held(position, positions, number) => {
+                positions.set(*number, *position);
+                *self = Position::Shared(Arc::clone(positions), *number);
             }
             Position::Shared(..) => {}
         }
         match self {
-            Position::Shared(_, place) if is_writable => *place | SHOWN,
-            Position::Shared(_, place) => *place,
+            Position::Shared(_, number) if is_writable => *number | SHOWN,
+            Position::Shared(_, number) => *number,
             _ => 0,
         }
     }
 
     /// Closes the shared word until the next [`Position::share`].
     pub(super) fn hold(&mut self) {
-        if let Position::Shared(positions, place) = self {
-            *self = Position::Held(positions.close(*place), Arc::clone(positions), *place);
+        if let Position::Shared(positions, number) = self {
+            *self = Position::Held(positions.close(*number), Arc::clone(positions), *number);
         }
     }
 
     /// Moves the position back to the server. Returns the position.
     pub(super) fn close(&mut self) -> u64 {
         let position = match self {
-            Position::Shared(positions, place) => positions.close(*place),
+            Position::Shared(positions, number) => positions.close(*number),
             Position::Own(position) | Position::Held(position, ..) => *position,
         };
         *self = Position::Own(position);
@@ -169,15 +169,15 @@ mod tests {
         let words = Words::new().expect("two MiB");
         let positions = Arc::clone(&words.moved);
         let mut position = Position::Own(5);
-        let place = position.share(&words, false);
-        assert_eq!(position.share(&words, false), place, "one word is enough");
-        assert_eq!(positions.advance(place, 10, 100), Some((5, 10)));
+        let number = position.share(&words, false);
+        assert_eq!(position.share(&words, false), number, "one word is enough");
+        assert_eq!(positions.advance(number, 10, 100), Some((5, 10)));
         assert_eq!(position.advance(10, 100), (15, 10));
         assert_eq!(position.update(|now| now.checked_sub(20)), Some(5));
         assert_eq!(position.update(|now| now.checked_sub(20)), None);
-        assert_eq!(positions.advance(place, 200, 100), Some((5, 95)));
+        assert_eq!(positions.advance(number, 200, 100), Some((5, 95)));
         assert_eq!(position.close(), 100);
-        assert_eq!(positions.advance(place, 1, 200), None, "readers have to ask");
+        assert_eq!(positions.advance(number, 1, 200), None, "readers have to ask");
         assert_eq!(position.advance(1, 200), (100, 1));
     }
 
@@ -189,11 +189,11 @@ mod tests {
             |position: &mut Position| position.update(|now| Some(now + 10)).expect("it moves"),
         ] {
             let mut position = Position::Own(5);
-            let place = position.share(&words, false);
-            words.moved.close(place);
+            let number = position.share(&words, false);
+            words.moved.close(number);
             assert_eq!(move_on(&mut position), 15);
             assert!(matches!(position, Position::Own(15)));
-            assert!(position.share(&words, false) > place, "and has another");
+            assert!(position.share(&words, false) > number, "and has another");
         }
     }
 
@@ -201,14 +201,14 @@ mod tests {
     fn a_position_that_a_call_holds_is_not_seen() {
         let words = Words::new().expect("two MiB");
         let mut position = Position::Own(5);
-        let place = position.share(&words, true);
-        assert_eq!(place & SHOWN, SHOWN);
-        let seen = || words.shown.look(place & !SHOWN);
+        let number = position.share(&words, true);
+        assert_eq!(number & SHOWN, SHOWN);
+        let seen = || words.shown.look(number & !SHOWN);
         assert_eq!(seen(), Some(5));
         position.hold();
         position.set(9);
         assert_eq!((position.get(), seen()), (9, None));
-        assert_eq!(position.share(&words, true), place, "the same word");
+        assert_eq!(position.share(&words, true), number, "the same word");
         assert_eq!(seen(), Some(9));
         assert_eq!((position.close(), seen()), (9, None));
     }

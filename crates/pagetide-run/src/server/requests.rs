@@ -11,9 +11,9 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
-use super::opened::Opened;
+use super::leased_file::LeasedFile;
 use super::position::Words;
-use super::served_file::{Description, Durability, Hands, Inner};
+use super::served_file::{Description, Durability, Inner, Ownership};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
 use pagetide::seam::SharedPages;
@@ -29,12 +29,12 @@ impl Description {
     /// `inner`, and may move the position.
     pub(super) fn share(
         &self,
-        request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
+        request: impl FnOnce(&LeasedFile, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
     ) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let mut inner = self.inner();
         match (&*state, inner.handle.clone()) {
-            (Hands::Ours(opened), Some(handle)) => request(opened, &mut inner, &handle),
+            (Ownership::Cache(opened), Some(handle)) => request(opened, &mut inner, &handle),
             _ => {
                 drop(inner);
                 self.kernel_answer()
@@ -44,26 +44,29 @@ impl Description {
 
     /// Runs a request as [`Description::share`] does, without `inner`. Other requests may move the
     /// position.
-    pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
+    pub(super) fn share_apart(
+        &self,
+        request: impl FnOnce(&LeasedFile, &File) -> Outcome,
+    ) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let handle = self.inner().handle.clone();
         match (&*state, handle) {
-            (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
+            (Ownership::Cache(opened), Some(handle)) => request(opened, &handle),
             _ => self.kernel_answer(),
         }
     }
 
     /// Runs a request with exclusive access to the file.
-    fn alone(
+    fn with_exclusive(
         &self,
         author: Author<'_>,
-        request: impl FnOnce(&Opened, &File) -> Outcome,
+        request: impl FnOnce(&LeasedFile, &File) -> Outcome,
     ) -> Outcome {
-        let _turn = self.file.growth.take();
+        let _call_lock = self.file.growth.take();
         let state = self.file.state.write().expect("no holder panics");
         let handle = self.inner().handle.clone();
         match (&*state, handle) {
-            (Hands::Ours(opened), Some(handle)) => {
+            (Ownership::Cache(opened), Some(handle)) => {
                 let _change = author.begin(Some(Contents::all(&handle)))?;
                 request(opened, &handle)
             }
@@ -73,7 +76,7 @@ impl Description {
 
     pub(super) fn read(&self, author: Author<'_>, request: &Request, target: &mut [u8]) -> Outcome {
         self.must_read()?;
-        let _turn = self.turn.take();
+        let _call_lock = self.call_lock.take();
         self.share(|_, inner, handle| {
             let _change = author.begin(None)?;
             let wanted = request.total.max(request.len);
@@ -96,13 +99,13 @@ impl Description {
     /// Moves the position over bytes that the preload library then reads without requests.
     pub(super) fn reserve(&self, author: Author<'_>, total: u64, words: &Words) -> Outcome {
         self.must_read()?;
-        let _turn = self.turn.take();
+        let _call_lock = self.call_lock.take();
         self.share(|_, inner, handle| {
             let _change = author.begin(None)?;
             let (offset, total) = inner.position.advance(total, handle.len());
             // The next call moves the position without a request. See `position`.
-            let place = if self.access.write { 0 } else { inner.position.share(words, false) };
-            let reply = Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) };
+            let word = if self.access.write { 0 } else { inner.position.share(words, false) };
+            let reply = Reply { offset, total, tag: tag_of(handle), word, ..Reply::done(0) };
             Ok(Answer::of(reply))
         })
     }
@@ -129,7 +132,7 @@ impl Description {
     }
 
     pub(super) fn seek(&self, author: Author<'_>, request: &Request, words: &Words) -> Outcome {
-        let _turn = self.turn.take();
+        let _call_lock = self.call_lock.take();
         self.share(|opened, inner, handle| {
             let _change = author.begin(None)?;
             let len = handle.len() as i64;
@@ -160,8 +163,8 @@ impl Description {
             if !self.access.read || !has_moved {
                 return done(result);
             }
-            let place = inner.position.share(words, self.access.write);
-            Ok(Answer::of(Reply { tag: tag_of(handle), place, ..Reply::done(result as i64) }))
+            let word = inner.position.share(words, self.access.write);
+            Ok(Answer::of(Reply { tag: tag_of(handle), word, ..Reply::done(result as i64) }))
         })
     }
 
@@ -169,14 +172,16 @@ impl Description {
         if !self.access.write {
             return Err(Errno::INVAL);
         }
-        self.alone(author, |opened, handle| opened.set_len(handle, len).and_then(|()| done(0)))
+        self.with_exclusive(author, |opened, handle| {
+            opened.set_len(handle, len).and_then(|()| done(0))
+        })
     }
 
     pub(super) fn allocate(&self, author: Author<'_>, request: &Request) -> Outcome {
         self.must_write()?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let mode = u32::try_from(request.flags).map_err(|_| Errno::INVAL)?;
-        self.alone(author, |opened, handle| {
+        self.with_exclusive(author, |opened, handle| {
             opened.change_blocks(handle, mode, offset, request.len)?;
             done(0)
         })

@@ -10,11 +10,11 @@
 
 use super::answer::Answer;
 use super::changes::Author;
-use super::identity::{lock, own_user, path_of};
+use super::identity::{lock, own_user};
 use super::life::Link;
+use super::miss_rings::ThreadRing;
 use super::packets::{Next, Received, receive, receive_next};
 use super::served_file::Description;
-use super::trays::ThreadTray;
 use super::windows::{Source, ThreadWindow};
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
@@ -24,7 +24,6 @@ use crate::wire::{
 };
 use pagetide_sys::Patience;
 use pagetide_sys::window::Window;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
@@ -188,7 +187,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
         let link = Arc::new(Link { socket, life });
-        Connection { link: &link, server, process, long: None, tray: None, window: None }.run();
+        Connection { link: &link, server, process, long: None, ring: None, window: None }.run();
     }
 }
 
@@ -198,7 +197,7 @@ struct Connection<'a> {
     process: u64,
     /// A write with packets still to come.
     long: Option<writing::LongWrite>,
-    tray: Option<ThreadTray>,
+    ring: Option<ThreadRing>,
     window: Option<ThreadWindow>,
 }
 
@@ -269,9 +268,9 @@ impl<'a> Connection<'a> {
                 self.server.touch(source);
                 Ok(())
             }
-            Op::Admit => {
-                if let Some(one) = &self.tray {
-                    self.server.admit(one, request, source);
+            Op::Insert => {
+                if let Some(one) = &self.ring {
+                    self.server.insert(one, request, source);
                 }
                 Ok(())
             }
@@ -281,9 +280,9 @@ impl<'a> Connection<'a> {
                 Ok(())
             }
             Op::Share => send_shared(&self.link.socket, self.server),
-            Op::Tray => {
-                self.tray = None;
-                send_tray(&self.link.socket, self.server, &mut self.tray)
+            Op::MissRing => {
+                self.ring = None;
+                send_ring(&self.link.socket, self.server, &mut self.ring)
             }
             Op::Window => {
                 self.window = None;
@@ -338,15 +337,6 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Opens a read-only descriptor of a file, for other processes to map.
-pub(super) fn to_look_at(file: BorrowedFd<'_>) -> io::Result<Arc<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
-    // Keeps other users from reopening the file for writing.
-    rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
-    Ok(Arc::new(looked_at))
-}
-
 /// Sends the number of frames, and the files of the frames, the positions and the pages in reading.
 /// Sends 0 if the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
@@ -359,14 +349,14 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     }
 }
 
-/// Sends a new miss ring (tray), or 0 at the maximum number.
-fn send_tray(
+/// Sends a new miss ring, or 0 at the maximum number.
+fn send_ring(
     socket: &OwnedFd,
     server: &Server,
-    tray: &mut Option<ThreadTray>,
+    ring: &mut Option<ThreadRing>,
 ) -> Result<(), Errno> {
-    match ThreadTray::new(server) {
-        Ok(new) => send_files(socket, &Reply::done(1), &[], &[tray.insert(new).file()]),
+    match ThreadRing::new(server) {
+        Ok(new) => send_files(socket, &Reply::done(1), &[], &[ring.insert(new).file()]),
         Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
     }
 }

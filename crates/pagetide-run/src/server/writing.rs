@@ -11,10 +11,10 @@
 //! position.
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
+use super::call_lock::HeldCallLock;
 use super::changes::{Author, Contents};
-use super::opened::Opened;
+use super::leased_file::LeasedFile;
 use super::served_file::Description;
-use super::turn::HeldTurn;
 use super::windows::Source;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
@@ -29,14 +29,14 @@ pub(super) struct LongWrite {
     /// Offset of the next packet, in bytes.
     next: u64,
     moves_position: bool,
-    _turns: Turns,
+    _call_lock: CallLocks,
 }
 
 /// Locks held until the last packet.
 #[derive(Default)]
-struct Turns {
-    position: Option<HeldTurn>,
-    growth: Option<HeldTurn>,
+struct CallLocks {
+    position: Option<HeldCallLock>,
+    growth: Option<HeldCallLock>,
 }
 
 /// Offset of a call.
@@ -96,18 +96,18 @@ pub(super) fn begin(
 ) -> Result<(Answer, Option<LongWrite>), Errno> {
     description.must_write()?;
     let start = Start::of(request)?;
-    let mut turns = Turns::default();
+    let mut locks = CallLocks::default();
     if start.moves_position() {
-        turns.position = Some(description.turn.take());
+        locks.position = Some(description.call_lock.take());
     }
     if description.grows.load(Relaxed) {
-        turns.growth = Some(description.file.growth.take());
+        locks.growth = Some(description.file.growth.take());
     }
     loop {
-        match try_once(description, author, request, source, start, turns.growth.is_some())? {
+        match try_once(description, author, request, source, start, locks.growth.is_some())? {
             Tried::NeedsGrowth => {
                 description.grows.store(true, Relaxed);
-                turns.growth = Some(description.file.growth.take());
+                locks.growth = Some(description.file.growth.take());
             }
             Tried::Answered(answer, next) => {
                 let written = answer.reply.result as u64;
@@ -116,7 +116,7 @@ pub(super) fn begin(
                     || written >= answer.reply.total;
                 let moves_position = start.moves_position();
                 let description = Arc::clone(description);
-                let long = LongWrite { description, next, moves_position, _turns: turns };
+                let long = LongWrite { description, next, moves_position, _call_lock: locks };
                 return Ok((answer, (!is_whole).then_some(long)));
             }
         }
@@ -139,7 +139,7 @@ fn try_once(
         return Err(Errno::BADF);
     }
     let mut next = None;
-    let mut write_at = |opened: &Opened, handle: &File, position: u64| {
+    let mut write_at = |opened: &LeasedFile, handle: &File, position: u64| {
         let wanted = request.total.max(source.len() as u64);
         if wanted == 0 {
             next = Some(position);
@@ -183,10 +183,11 @@ fn try_once(
     Ok(if is_answered { Tried::Answered(outcome, next.unwrap_or(0)) } else { Tried::NeedsGrowth })
 }
 
-/// Writes a prefix of `source` as [`Opened::write`] does. Fails if the writing process has ended.
+/// Writes a prefix of `source` as [`LeasedFile::write`] does. Fails if the writing process has
+/// ended.
 fn write_front(
     author: Author<'_>,
-    opened: &Opened,
+    opened: &LeasedFile,
     handle: &File,
     source: Source<'_>,
     offset: u64,

@@ -54,7 +54,7 @@ pub const PATH_BYTES_MAX: usize = 512;
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.
 pub const REPLY_FILES_MAX: usize = 5;
-/// A bit of [`Reply::place`]: the word is in the file that processes cannot write.
+/// A bit of [`Reply::word`]: the word is in the file that processes cannot write.
 pub const SHOWN: u32 = 1 << 31;
 /// Maximum length of a message to the user, in bytes. See [`Op::Say`].
 pub const SENTENCE_BYTES_MAX: usize = 512;
@@ -142,7 +142,7 @@ ops! {
     /// end.
     Read,
     /// Reserves up to `total` bytes at the position, as `Read` without the bytes. The caller finds
-    /// or reads the bytes at `offset`. If the reply has a place, the next call moves the position
+    /// or reads the bytes at `offset`. If the reply has a word, the next call moves the position
     /// there without a request.
     Reserve,
     /// Reads `len` bytes at `offset`.
@@ -160,7 +160,7 @@ ops! {
     WriteAt,
     /// Writes at the end of the file.
     Append,
-    /// Moves the position by `offset`, with lseek(2)'s whence in `flags`. If the reply has a place,
+    /// Moves the position by `offset`, with lseek(2)'s whence in `flags`. If the reply has a word,
     /// the next seek may need no request.
     Seek,
     /// Truncates or extends the file to `len`.
@@ -199,16 +199,16 @@ ops! {
     Say,
     /// Gives read access to the frames. Replies with the number of frames, their two files, the
     /// positions' two files, and the file of [pages that are being
-    /// read](pagetide_sys::shared::Reading).
+    /// read](pagetide_sys::shared::ReadMarks).
     Share,
     /// Records hits on the pages in the payload, read without a request. No reply.
     Touch,
-    /// Makes a miss ring ([tray](pagetide_sys::tray)) for the sender's thread. Replies with 1 and
+    /// Makes a miss ring (`pagetide_sys::miss_ring`) for the sender's thread. Replies with 1 and
     /// its file, or with 0 if the server has enough.
-    Tray,
+    MissRing,
     /// Inserts `len` pages of the thread's miss ring, from number `offset` on, read from disk after
-    /// a miss. The payload is `len` [`Offer`]s, then an [`Op::Touch`]. No reply.
-    Admit,
+    /// a miss. The payload is `len` [`MissRecord`]s, then an [`Op::Touch`]. No reply.
+    Insert,
     /// Makes a [write window](pagetide_sys::window) for the sender's thread. Replies with 1, its
     /// file and the length of its bytes as `total`, or with 0 if the server has enough. The thread
     /// then posts writes there. The server replies there, or by the socket if it must.
@@ -447,25 +447,25 @@ pub struct Reply {
     pub tag: u32,
     /// For a read at the position and for a seek: the number of the word with the position, or 0 if
     /// the server holds it. With [`SHOWN`], the process can only look at the word.
-    pub place: u32,
+    pub word: u32,
 }
 
 impl Reply {
     /// Makes a reply with only a result.
     pub const fn done(result: i64) -> Reply {
-        Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0, place: 0 }
+        Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0, word: 0 }
     }
 
     /// Makes a reply with only a status.
     pub const fn status(status: Status) -> Reply {
-        Reply { status, result: 0, offset: 0, total: 0, tag: 0, place: 0 }
+        Reply { status, result: 0, offset: 0, total: 0, tag: 0, word: 0 }
     }
 
     /// Encodes the value.
     pub fn encode(&self) -> [u8; REPLY_BYTES] {
         let mut bytes = [0; REPLY_BYTES];
         let first = self.status as u64 | u64::from(self.tag) << 32;
-        let fields = [first, self.result as u64, self.offset, self.total, u64::from(self.place)];
+        let fields = [first, self.result as u64, self.offset, self.total, u64::from(self.word)];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
@@ -479,7 +479,7 @@ impl Reply {
             offset: take(bytes, 16),
             total: take(bytes, 24),
             tag: (take(bytes, 0) >> 32) as u32,
-            place: take(bytes, 32) as u32,
+            word: take(bytes, 32) as u32,
         })
     }
 }
@@ -510,7 +510,7 @@ mod tests {
         }
         for status in STATUSES {
             let reply =
-                Reply { status, result: -5, offset: u64::MAX, total: 1, tag: u32::MAX, place: 9 };
+                Reply { status, result: -5, offset: u64::MAX, total: 1, tag: u32::MAX, word: 9 };
             assert_eq!(Reply::decode(&reply.encode()), Some(reply));
         }
         for (number, reason) in Reason::ALL.into_iter().enumerate() {

@@ -29,16 +29,16 @@ pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
     (take(entry, 0), pages & ((1 << 48) - 1), (pages >> 48).min(TOUCH_MAX))
 }
 
-/// Bytes of an [`Offer`].
-pub const OFFER_BYTES: usize = 32;
-/// Marks readahead in an offer's index. No file has this page number.
+/// Bytes of a [`MissRecord`].
+pub const RECORD_BYTES: usize = 32;
+/// Marks readahead in a record's index. No file has this page number.
 const AROUND: u64 = 1 << 63;
 /// Marks a page after the first one of a read, likewise.
 const CONTINUES: u64 = 1 << 62;
 
 /// The label of a page that a thread has read from disk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Offer {
+pub struct MissRecord {
     /// The description of the read.
     pub id: u64,
     /// The page's index, less than 2^62.
@@ -53,10 +53,10 @@ pub struct Offer {
     pub checksum: u64,
 }
 
-impl Offer {
+impl MissRecord {
     /// Returns this label with the checksum for `page`.
-    pub fn sealed(self, page: &[u8]) -> Offer {
-        Offer { checksum: self.sum(page), ..self }
+    pub fn sealed(self, page: &[u8]) -> MissRecord {
+        MissRecord { checksum: self.sum(page), ..self }
     }
 
     /// Returns true if label and bytes are unchanged.
@@ -65,16 +65,16 @@ impl Offer {
     }
 
     /// Encodes the label.
-    pub fn encode(&self) -> [u8; OFFER_BYTES] {
-        let mut bytes = [0; OFFER_BYTES];
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
         let fields = [self.id, self.place(), self.writes, self.checksum];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
 
     /// Decodes a label.
-    pub fn decode(bytes: &[u8; OFFER_BYTES]) -> Offer {
-        Offer {
+    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> MissRecord {
+        MissRecord {
             id: take(bytes, 0),
             index: take(bytes, 8) & !(AROUND | CONTINUES),
             is_around: take(bytes, 8) & AROUND != 0,
@@ -106,11 +106,11 @@ impl Offer {
     }
 }
 
-/// Splits an [`Op::Admit`](super::Op::Admit) of `nr` pages into labels and log.
-pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8]) {
-    let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / OFFER_BYTES);
-    let (labels, log) = data.split_at(nr * OFFER_BYTES);
-    (labels.as_chunks::<OFFER_BYTES>().0.iter().map(Offer::decode), log)
+/// Splits an [`Op::Insert`](super::Op::Insert) of `nr` pages into labels and log.
+pub fn decode_records(data: &[u8], nr: u64) -> (impl Iterator<Item = MissRecord>, &[u8]) {
+    let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / RECORD_BYTES);
+    let (labels, log) = data.split_at(nr * RECORD_BYTES);
+    (labels.as_chunks::<RECORD_BYTES>().0.iter().map(MissRecord::decode), log)
 }
 
 /// Bytes of a [`SmallFile`] without its path.
@@ -187,29 +187,29 @@ mod tests {
     #[test]
     fn an_offer_that_was_scribbled_over_is_seen() {
         let page: Vec<u8> = (0..4096_u32).map(|at| at as u8).collect();
-        let label = Offer { id: 5, index: 9, writes: 2, ..Offer::default() };
-        let offer = label.sealed(&page);
-        let data = [&offer.encode()[..], b"log"].concat();
-        let (offers, log) = decode_offers(&data, 1);
-        assert_eq!((offers.collect::<Vec<_>>(), log), (vec![offer], &b"log"[..]));
-        assert!(offer.is_whole(&page));
+        let label = MissRecord { id: 5, index: 9, writes: 2, ..MissRecord::default() };
+        let record = label.sealed(&page);
+        let data = [&record.encode()[..], b"log"].concat();
+        let (records, log) = decode_records(&data, 1);
+        assert_eq!((records.collect::<Vec<_>>(), log), (vec![record], &b"log"[..]));
+        assert!(record.is_whole(&page));
         for at in [0, 1234, 4095] {
             let mut other = page.clone();
             other[at] ^= 1;
-            assert!(!offer.is_whole(&other));
+            assert!(!record.is_whole(&other));
         }
         // Swapped words: neighbours, and words of one sum.
         for (at, other_at) in [(0, 8), (0, 32), (64, 4064)] {
             let mut other = page.clone();
             (0..8).for_each(|byte| other.swap(at + byte, other_at + byte));
-            assert!(!offer.is_whole(&other), "{at}, {other_at}");
+            assert!(!record.is_whole(&other), "{at}, {other_at}");
         }
-        assert!(!Offer { index: 8, ..offer }.is_whole(&page));
-        let around = Offer { is_around: true, continues: true, ..label }.sealed(&page);
-        assert_eq!(Offer::decode(&around.encode()), around);
-        assert!(!Offer { is_around: false, ..around }.is_whole(&page));
-        assert!(!Offer { writes: 0, ..offer }.is_whole(&page));
-        assert_eq!(decode_offers(&data, u64::MAX).0.count(), 1, "no more than there are");
-        assert_eq!(decode_offers(&[], 1).0.count(), 0);
+        assert!(!MissRecord { index: 8, ..record }.is_whole(&page));
+        let around = MissRecord { is_around: true, continues: true, ..label }.sealed(&page);
+        assert_eq!(MissRecord::decode(&around.encode()), around);
+        assert!(!MissRecord { is_around: false, ..around }.is_whole(&page));
+        assert!(!MissRecord { writes: 0, ..record }.is_whole(&page));
+        assert_eq!(decode_records(&data, u64::MAX).0.count(), 1, "no more than there are");
+        assert_eq!(decode_records(&[], 1).0.count(), 0);
     }
 }

@@ -105,29 +105,29 @@ pub trait SharedPages {
     /// Calls [`SharedPages::touch_pages`] for each range: the first page and the number of pages.
     fn touch_ranges(&self, ranges: &[(u64, u64)]);
 
-    /// Prefetches the cache lines that [`SharedPages::admit`] needs. Changes only timing.
+    /// Prefetches the cache lines that [`SharedPages::insert`] needs. Changes only timing.
     fn fetch_absent(&self, index: u64);
 
     /// Returns the number of pages to read for a miss outside any stream, including the missing
     /// page.
     fn nr_around(&self) -> u64;
 
-    /// Counts the read requests of other processes, which [`SharedPages::admit`] does not count.
+    /// Counts the read requests of other processes, which [`SharedPages::insert`] does not count.
     fn count_device_reads(&self, nr: u64);
 
-    /// Admits page `index`, which another process has read from disk while the [count of
+    /// Inserts page `index`, which another process has read from disk while the [count of
     /// writes](pagetide_sys::shared) was `writes`. Refuses the page, without harm, if the bytes are
     /// stale or no frame is free.
-    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Admitted;
+    fn insert(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted;
 
-    /// Admits a neighbour of a missing page, as suggested by [`SharedPages::nr_around`]. Counts no
+    /// Inserts a neighbour of a missing page, as suggested by [`SharedPages::nr_around`]. Counts no
     /// access, and refuses the page if memory is no longer ample.
-    fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+    fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 }
 
-/// The result of [`SharedPages::admit`].
+/// The result of [`SharedPages::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Admitted {
+pub enum Inserted {
     /// The page was absent, and is resident now.
     New,
     /// The page was resident already, so it was read twice.

@@ -1,7 +1,7 @@
 //! A cache shared with other processes: lookups and hidden pages.
 
 use crate::common::{PAGE, pattern_at, patterned_file};
-use pagetide::seam::{Admitted, HeldFiles, SharedPages};
+use pagetide::seam::{HeldFiles, Inserted, SharedPages};
 use pagetide::{Advice, File, OpenOptions, PageCache};
 use pagetide_sys::shared::FrameView;
 use std::path::Path;
@@ -38,19 +38,19 @@ impl Both {
         self.view.file(self.tag, &(0..1)).unwrap().1
     }
 
-    fn admit_around(&self, index: u64, writes: u64) -> bool {
+    fn insert_around(&self, index: u64, writes: u64) -> bool {
         let bytes = pattern_at(index * PAGE as u64, PAGE);
-        self.file.admit_around(index, writes, bytes.as_slice().try_into().unwrap())
+        self.file.insert_around(index, writes, bytes.as_slice().try_into().unwrap())
     }
 
-    fn admit(&self, index: u64, writes: u64) -> bool {
+    fn insert(&self, index: u64, writes: u64) -> bool {
         let bytes = pattern_at(index * PAGE as u64, PAGE);
-        is_admitted(&self.file, index, writes, &bytes)
+        is_inserted(&self.file, index, writes, &bytes)
     }
 }
 
-fn is_admitted(file: &File, index: u64, writes: u64, bytes: &[u8]) -> bool {
-    file.admit(index, writes, bytes.try_into().unwrap()) != Admitted::Refused
+fn is_inserted(file: &File, index: u64, writes: u64, bytes: &[u8]) -> bool {
+    file.insert(index, writes, bytes.try_into().unwrap()) != Inserted::Refused
 }
 
 #[test]
@@ -59,16 +59,18 @@ fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
     let writes = both.writes();
     assert_eq!(both.file.nr_around(), 4);
-    assert!(both.admit(2, writes) && both.admit_around(3, writes) && both.admit_around(4, writes));
-    assert!(both.admit_around(3, writes), "it is there");
+    assert!(
+        both.insert(2, writes) && both.insert_around(3, writes) && both.insert_around(4, writes)
+    );
+    assert!(both.insert_around(3, writes), "it is there");
     let stats = both.cache.stats();
     assert_eq!((stats.misses, stats.hits), (1, 0), "the others were not read");
     assert_eq!(both.look(3).unwrap(), pattern_at(3 * PAGE as u64, PAGE));
     both.file.touch_pages(3, 1);
     assert_eq!(both.cache.stats().hits, 1);
-    assert!(!both.admit_around(8, writes), "the last page is not whole");
+    assert!(!both.insert_around(8, writes), "the last page is not whole");
     both.file.write_at(b"x", 5 * PAGE as u64).unwrap();
-    assert!(!both.admit_around(6, writes), "read before the write");
+    assert!(!both.insert_around(6, writes), "read before the write");
     both.cache.validate();
 }
 
@@ -94,25 +96,25 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
     let before = both.writes();
     assert_eq!(before % 2, 0);
-    assert!(both.admit(2, before));
+    assert!(both.insert(2, before));
     assert_eq!(both.look(2).unwrap(), pattern_at(2 * PAGE as u64, PAGE));
     let bytes = pattern_at(2 * PAGE as u64, PAGE);
-    let again = both.file.admit(2, before, bytes.as_slice().try_into().unwrap());
-    assert_eq!(again, Admitted::Twice, "a hit");
+    let again = both.file.insert(2, before, bytes.as_slice().try_into().unwrap());
+    assert_eq!(again, Inserted::Twice, "a hit");
     let stats = both.cache.stats();
     assert_eq!(
         (stats.misses, stats.hits, stats.device_reads),
         (1, 1, 0),
         "requests are told apart"
     );
-    assert!(!both.admit(8, before), "the last page is not whole");
-    assert!(!both.admit(900, before));
+    assert!(!both.insert(8, before), "the last page is not whole");
+    assert!(!both.insert(900, before));
     both.file.write_at(b"new", 5 * PAGE as u64).unwrap();
     assert_eq!(both.writes() % 2, 1);
-    assert!(!both.admit(3, before), "read before the write");
-    assert!(!both.admit(3, both.writes()), "a reader cannot know what is written");
+    assert!(!both.insert(3, before), "read before the write");
+    assert!(!both.insert(3, both.writes()), "a reader cannot know what is written");
     both.file.sync_all().unwrap();
-    assert!(!both.admit(3, both.writes()));
+    assert!(!both.insert(3, both.writes()));
     both.cache.validate();
 }
 
@@ -127,7 +129,7 @@ fn a_resident_page_that_was_not_found_is_found_once_it_was_offered() {
     let path = dir.path().join("sparse");
     std::fs::File::create(&path).unwrap().set_len((NR_PAGES * STEP * PAGE) as u64).unwrap();
     let both = both_of(&path, NR_FRAMES);
-    let offer = |index| is_admitted(&both.file, index, both.writes(), &[0; PAGE]);
+    let offer = |index| is_inserted(&both.file, index, both.writes(), &[0; PAGE]);
     assert!(pages().all(offer));
     let is_found = |index: u64| both.view.read_into(both.tag, index, 0, &mut [1]);
     let not_found: Vec<u64> = pages().filter(|index| !is_found(*index)).collect();
@@ -155,8 +157,8 @@ fn a_file_that_was_closed_is_as_the_disk_has_it() {
     let even = view.file(tag, &(0..1)).unwrap().1;
     assert!(even % 2 == 0 && even > odd, "{odd} {even}");
     let bytes = pattern_at(3 * PAGE as u64, PAGE);
-    assert!(!is_admitted(&file, 3, even - 2, &bytes), "of an earlier time");
-    assert!(is_admitted(&file, 3, even, &bytes));
+    assert!(!is_inserted(&file, 3, even - 2, &bytes), "of an earlier time");
+    assert!(is_inserted(&file, 3, even, &bytes));
     let mut start = [0; 3];
     file.read_at(&mut start, 0).unwrap();
     assert_eq!(&start, b"new");
@@ -170,7 +172,7 @@ fn nothing_is_found_of_a_file_that_is_hidden() {
     both.file.bring_in(0, PAGE as u64).unwrap();
     both.file.hide();
     assert_eq!(both.view.file(both.tag, &(0..1)), None);
-    assert!(!both.admit(4, before));
+    assert!(!both.insert(4, before));
     assert_eq!(both.file.len(), 8 * PAGE as u64);
 }
 

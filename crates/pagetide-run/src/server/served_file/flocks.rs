@@ -24,7 +24,7 @@ use super::{Access, Description, O_SYNC, ServedFile};
 use crate::errno::Errno;
 use crate::server::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use crate::server::identity::{lock, path_of};
-use crate::server::opened::Opened;
+use crate::server::leased_file::LeasedFile;
 use crate::wire::{Reply, SHORT_FILE_BYTES};
 use pagetide_sys::lease::LeaseKind;
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, flock, memfd_create};
@@ -115,7 +115,7 @@ impl Description {
     /// # Errors
     /// Fails with [`ONLY_KERNEL`] for a file that other processes of the run open without asking
     /// the server, unless a hand-over keeps the lock throughout.
-    fn new_lock(&self, opened: &Opened, known: &mut LockMemory) -> Result<FileLock, Errno> {
+    fn new_lock(&self, opened: &LeasedFile, known: &mut LockMemory) -> Result<FileLock, Errno> {
         if opened.kind == LeaseKind::Read {
             // A hand-over makes the descriptor the real one. F_SETFL cannot add O_SYNC then.
             let synchronized = OFlags::from_bits_retain((self.inner().flags & O_SYNC) as u32);
@@ -169,7 +169,7 @@ impl ServedFile {
 
     /// Begins to move the locks that are in memory, before the lease ends. The leased descriptor
     /// takes the strongest lock.
-    pub(in crate::server) fn begin_to_move_locks(&self, opened: &Opened) -> Moving {
+    pub(in crate::server) fn begin_to_move_locks(&self, opened: &LeasedFile) -> Moving {
         let kind_of = |one: &Arc<Description>| {
             let held = one.inner().lock.clone().filter(|held| !held.is_of_file());
             held.map_or(0, |held| held.kind())
@@ -186,7 +186,7 @@ impl ServedFile {
 
 impl Moving {
     /// Locks the real descriptors, after the lease has ended.
-    pub(in crate::server) fn finish(self, opened: &Opened) {
+    pub(in crate::server) fn finish(self, opened: &LeasedFile) {
         let is_left = |one: &Description| match &one.inner().real {
             Some(Ok(real)) => Arc::ptr_eq(real, &opened.real),
             _ => false,
@@ -214,7 +214,7 @@ impl Moving {
     }
 
     /// Drops the lock of the leased descriptor, after a hand-over has failed.
-    pub(in crate::server) fn undo(self, opened: &Opened) {
+    pub(in crate::server) fn undo(self, opened: &LeasedFile) {
         if !self.locks.is_empty() {
             let _ = apply(&opened.real, UNLOCK);
         }

@@ -30,19 +30,19 @@
 //!
 //! The module `holders` knows a description's holders, and ends the description.
 //!
-//! Lock order: a call lock (`Turn`), the file's state, `lock_memory`, then `inner`. A read copies
-//! bytes under the position's lock, as in the kernel, so two readers of a description never get the
-//! same bytes.
+//! Lock order: a call lock (`CallLock`), the file's state, `lock_memory`, then `inner`. A read
+//! copies bytes under the position's lock, as in the kernel, so two readers of a description never
+//! get the same bytes.
 
 mod flocks;
 
 use super::Server;
 use super::answer::{Answer, Outcome};
+use super::call_lock::CallLock;
 use super::copies::CopySlot;
 use super::identity::{FileKey, lock, path_of};
-use super::opened::Opened;
+use super::leased_file::LeasedFile;
 use super::position::Position;
-use super::turn::Turn;
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::Reason;
 use pagetide::File;
@@ -62,11 +62,11 @@ const O_SYNC: u64 = 0o4010000;
 const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 
 /// The owner of a file.
-pub(super) enum Hands {
+pub(super) enum Ownership {
     /// No description is open.
     Free,
     /// The page cache serves the file.
-    Ours(Opened),
+    Cache(LeasedFile),
     /// The kernel serves the file while a description is open.
     Kernel,
 }
@@ -75,9 +75,9 @@ pub(super) enum Hands {
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
     /// Shared by requests. Exclusive for changes of ownership and length, and for opens.
-    pub(super) state: RwLock<Hands>,
+    pub(super) state: RwLock<Ownership>,
     /// Lock of calls that extend the file.
-    pub(super) growth: Arc<Turn>,
+    pub(super) growth: Arc<CallLock>,
     /// Descriptions that a process may still hold.
     descriptions: Mutex<Vec<Weak<Description>>>,
     /// True if the file is never managed. `None` before the first open.
@@ -94,7 +94,7 @@ impl ServedFile {
     pub(super) fn new(key: FileKey) -> ServedFile {
         ServedFile {
             key,
-            state: RwLock::new(Hands::Free),
+            state: RwLock::new(Ownership::Free),
             growth: Arc::default(),
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
@@ -113,7 +113,7 @@ impl ServedFile {
 
     /// Returns true if no later open needs this entry.
     pub(super) fn is_free(&self) -> bool {
-        let is_free = self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free));
+        let is_free = self.state.try_read().is_ok_and(|state| matches!(*state, Ownership::Free));
         // The server's descriptor would keep the next open from a lease.
         is_free && Arc::strong_count(&self.copy) == 1
     }
@@ -128,8 +128,8 @@ impl ServedFile {
     ///
     /// # Errors
     /// Fails if a page cannot be written back. The page stays dirty, and the file managed.
-    pub(super) fn hand_over(&self, state: &mut Hands) -> Result<(), Errno> {
-        if let Hands::Ours(opened) = &*state {
+    pub(super) fn hand_over(&self, state: &mut Ownership) -> Result<(), Errno> {
+        if let Ownership::Cache(opened) = &*state {
             let moving = self.begin_to_move_locks(opened);
             if let Err(errno) = opened.hand_over() {
                 moving.undo(opened);
@@ -142,8 +142,8 @@ impl ServedFile {
     }
 
     /// Hands the file over as [`ServedFile::hand_over`] does, and drops dirty pages.
-    pub(super) fn hand_over_at_once(&self, state: &mut Hands) {
-        if let Hands::Ours(opened) = &*state {
+    pub(super) fn hand_over_at_once(&self, state: &mut Ownership) {
+        if let Ownership::Cache(opened) = &*state {
             let moving = self.begin_to_move_locks(opened);
             opened.discard();
             self.open_reals(opened, moving);
@@ -161,8 +161,8 @@ impl ServedFile {
         self.open_descriptions().filter(|one| one.access.write).count()
     }
 
-    /// Takes a lease, as [`Opened::take`] does. `is_fresh` is true if all the file's pages in the
-    /// kernel's page cache are known to be the run's.
+    /// Takes a lease, as [`LeasedFile::take`] does. `is_fresh` is true if all the file's pages in
+    /// the kernel's page cache are known to be the run's.
     fn lease(
         self: &Arc<ServedFile>,
         server: &Server,
@@ -170,11 +170,11 @@ impl ServedFile {
         made: Option<OwnedFd>,
         write: bool,
         is_fresh: bool,
-    ) -> Result<Opened, Reason> {
+    ) -> Result<LeasedFile, Reason> {
         let taken = server.copies.take(&self.copy);
         let is_small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
-        match Opened::take(server, lease, stand_in, made, write) {
+        match LeasedFile::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
                 if is_small {
@@ -190,11 +190,11 @@ impl ServedFile {
     }
 
     /// Returns the owner after a hand-over.
-    fn unmanaged(&self) -> Hands {
-        if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
+    fn unmanaged(&self) -> Ownership {
+        if self.open_descriptions().next().is_some() { Ownership::Kernel } else { Ownership::Free }
     }
 
-    fn open_reals(&self, opened: &Opened, moving: Moving) {
+    fn open_reals(&self, opened: &LeasedFile, moving: Moving) {
         moving.finish(opened);
         for description in self.descriptions() {
             description.open_real(Some(&opened.real));
@@ -202,19 +202,19 @@ impl ServedFile {
     }
 }
 
-impl Hands {
+impl Ownership {
     /// Releases a file without open descriptions. The file stays managed if a dirty page cannot be
     /// written back.
     pub(super) fn release_unused(&mut self, file: &ServedFile) {
         if file.open_descriptions().next().is_some() {
             return;
         }
-        match std::mem::replace(self, Hands::Free) {
-            Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
-                *self = Hands::Ours(opened);
+        match std::mem::replace(self, Ownership::Free) {
+            Ownership::Cache(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
+                *self = Ownership::Cache(opened);
             }
-            Hands::Ours(opened) => opened.close(&file.copy),
-            Hands::Free | Hands::Kernel => {}
+            Ownership::Cache(opened) => opened.close(&file.copy),
+            Ownership::Free | Ownership::Kernel => {}
         }
     }
 
@@ -232,22 +232,22 @@ impl Hands {
         write: bool,
     ) -> Result<File, Option<Reason>> {
         match self {
-            Hands::Kernel => return Err(None),
-            Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
+            Ownership::Kernel => return Err(None),
+            Ownership::Cache(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
             }
-            Hands::Ours(_) if file.has_locks() => {
+            Ownership::Cache(_) if file.has_locks() => {
                 file.hand_over(self).map_err(|_| Some(Reason::Locked))?;
                 return Err(Some(Reason::Locked));
             }
-            Hands::Ours(_) => {
+            Ownership::Cache(_) => {
                 return self.exchange_lease(file, server, stand_in, LeaseKind::Write);
             }
-            Hands::Free => {}
+            Ownership::Free => {}
         }
         let opened = file.lease(server, stand_in, made, write, false).map_err(Some)?;
         let handle = opened.file.reopen();
-        *self = Hands::Ours(opened);
+        *self = Ownership::Cache(opened);
         Ok(handle)
     }
 
@@ -255,7 +255,7 @@ impl Hands {
     /// executed. Keeps the write lease if a dirty page cannot be written back.
     pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
         let is_due = match self {
-            Hands::Ours(opened) if opened.kind == LeaseKind::Write => {
+            Ownership::Cache(opened) if opened.kind == LeaseKind::Write => {
                 file.nr_writers() == 0 && (opened.file.is_stored() || opened.flush().is_ok())
             }
             _ => false,
@@ -280,18 +280,18 @@ impl Hands {
         stand_in: &OwnedFd,
         kind: LeaseKind,
     ) -> Result<File, Option<Reason>> {
-        let Hands::Ours(before) = std::mem::replace(self, Hands::Free) else {
+        let Ownership::Cache(before) = std::mem::replace(self, Ownership::Free) else {
             return Err(None);
         };
         let descriptions = file.descriptions();
         let readers: Vec<_> = descriptions.iter().filter(|one| one.take_handle()).collect();
         let is_fresh = before.is_fresh;
-        before.let_go();
+        before.release();
         match file.lease(server, stand_in, None, kind == LeaseKind::Write, is_fresh) {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();
-                *self = Hands::Ours(opened);
+                *self = Ownership::Cache(opened);
                 Ok(handle)
             }
             Err(reason) => {
@@ -310,7 +310,7 @@ pub(super) struct Description {
     pub(super) stand_in: OwnedFd,
     pub(super) access: Access,
     /// Lock of calls that use the position.
-    pub(super) turn: Arc<Turn>,
+    pub(super) call_lock: Arc<CallLock>,
     /// Guess that the next write extends the file.
     pub(super) grows: AtomicBool,
     pub(super) inner: Mutex<Inner>,
@@ -400,7 +400,7 @@ impl Description {
             file,
             stand_in,
             access: Access::of(flags),
-            turn: Arc::default(),
+            call_lock: Arc::default(),
             grows: AtomicBool::new(false),
             inner: Mutex::new(inner),
         }

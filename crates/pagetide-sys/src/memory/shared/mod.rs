@@ -37,11 +37,11 @@
 //! [`PageRef::publish`]: crate::PageRef::publish
 
 mod positions;
-mod reading;
+mod read_marks;
 mod view;
 
-pub use positions::{Look, NR_PLACES, Positions};
-pub use reading::{Mark, Reading};
+pub use positions::{NR_WORDS, PositionView, Positions};
+pub use read_marks::{Mark, ReadMarks};
 pub use view::FrameView;
 
 /// The number of no viewer.

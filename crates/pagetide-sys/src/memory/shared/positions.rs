@@ -16,7 +16,7 @@
 //! move: the closer holds the position. Any value is a valid position, so a client that overwrites
 //! the file breaks only its own positions. Only read-only descriptions get words.
 //!
-//! **Ignored.** Descriptions beyond [`NR_PLACES`].
+//! **Ignored.** Descriptions beyond [`NR_WORDS`].
 //!
 //! Source: the Open Group's read(), "atomic" with respect to the file offset.
 
@@ -29,7 +29,7 @@ use rustix::mm::ProtFlags;
 use crate::memory::mapped::{Mapped, memory_file};
 
 /// The maximum number of descriptions with a word: 1 MiB of words.
-pub const NR_PLACES: u32 = 1 << 17;
+pub const NR_WORDS: u32 = 1 << 17;
 /// A bit of a word that only the server moves.
 const CLOSED: u64 = 1 << 63;
 const POSITION: u64 = (1 << 43) - 1;
@@ -71,16 +71,16 @@ impl Positions {
     ///
     /// # Errors
     /// Fails as [`Positions::open`] does.
-    pub fn open_to_look(file: BorrowedFd<'_>) -> io::Result<Look> {
+    pub fn open_to_look(file: BorrowedFd<'_>) -> io::Result<PositionView> {
         if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Positions::of(Mapped::new(file, len(), ProtFlags::READ)?).map(Look)
+        Positions::of(Mapped::new(file, len(), ProtFlags::READ)?).map(PositionView)
     }
 
     fn of(mapped: Mapped) -> io::Result<Positions> {
         let mapped = mapped.keep_from_children()?;
-        Ok(Positions { mapped, file: None, nr_taken: AtomicU32::new(NR_PLACES) })
+        Ok(Positions { mapped, file: None, nr_taken: AtomicU32::new(NR_WORDS) })
     }
 
     /// Makes all positions inaccessible, see [`FrameView::blank`](super::FrameView::blank).
@@ -102,18 +102,18 @@ impl Positions {
 
     /// Allocates an unused word with `position`. `None` if no word is left. Never 0.
     pub fn take(&self, position: u64) -> Option<u32> {
-        let one_more = |nr: u32| (nr + 1 < NR_PLACES).then_some(nr + 1);
+        let one_more = |nr: u32| (nr + 1 < NR_WORDS).then_some(nr + 1);
         let before = self.nr_taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        let place = before.ok()? + 1;
-        self.set(place, position);
-        Some(place)
+        let number = before.ok()? + 1;
+        self.set(number, position);
+        Some(number)
     }
 
     /// Moves a position over the next `total` bytes, limited by the file's `len`. Returns the first
     /// byte and the number of bytes. `None` if the word is closed.
     #[inline]
-    pub fn advance(&self, place: u32, total: u64, len: u64) -> Option<(u64, u64)> {
-        let word = self.word(place);
+    pub fn advance(&self, number: u32, total: u64, len: u64) -> Option<(u64, u64)> {
+        let word = self.word(number);
         let mut now = word.load(Ordering::Relaxed);
         loop {
             let base = now & POSITION;
@@ -132,11 +132,11 @@ impl Positions {
     /// Replaces a position by `next` of the position. Returns the new position. `None` if the word
     /// is closed, or if `next` has no position.
     #[inline]
-    pub fn update(&self, place: u32, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    pub fn update(&self, number: u32, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         loop {
-            let now = self.look(place)?;
+            let now = self.look(number)?;
             let to = next(now)?;
-            if to == now || self.replace(place, now, to) {
+            if to == now || self.replace(number, now, to) {
                 return Some(to);
             }
         }
@@ -144,36 +144,36 @@ impl Positions {
 
     /// Returns the position. `None` if the word is closed.
     #[inline]
-    pub fn look(&self, place: u32) -> Option<u64> {
-        let word = self.word(place).load(Ordering::Acquire);
+    pub fn look(&self, number: u32) -> Option<u64> {
+        let word = self.word(number).load(Ordering::Acquire);
         (word & CLOSED == 0).then_some(word & POSITION)
     }
 
     /// Returns the position.
-    pub fn get(&self, place: u32) -> u64 {
-        self.word(place).load(Ordering::Acquire) & POSITION
+    pub fn get(&self, number: u32) -> u64 {
+        self.word(number).load(Ordering::Acquire) & POSITION
     }
 
     /// Sets the position, and opens the word.
-    pub fn set(&self, place: u32, position: u64) {
-        self.word(place).store(position & POSITION, Ordering::Release);
+    pub fn set(&self, number: u32, position: u64) {
+        self.word(number).store(position & POSITION, Ordering::Release);
     }
 
     /// Moves a position from `expected` to `position`. Returns false if it had moved.
-    pub fn replace(&self, place: u32, expected: u64, position: u64) -> bool {
-        let word = self.word(place);
+    pub fn replace(&self, number: u32, expected: u64, position: u64) -> bool {
+        let word = self.word(number);
         let (release, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
         word.compare_exchange(expected & POSITION, position & POSITION, release, relaxed).is_ok()
     }
 
     /// Closes the word, and returns the position, which then belongs to the caller.
-    pub fn close(&self, place: u32) -> u64 {
-        self.word(place).fetch_or(CLOSED, Ordering::AcqRel) & POSITION
+    pub fn close(&self, number: u32) -> u64 {
+        self.word(number).fetch_or(CLOSED, Ordering::AcqRel) & POSITION
     }
 
     #[inline]
-    fn word(&self, place: u32) -> &AtomicU64 {
-        &self.mapped.words()[(place % NR_PLACES) as usize]
+    fn word(&self, number: u32) -> &AtomicU64 {
+        &self.mapped.words()[(number % NR_WORDS) as usize]
     }
 }
 
@@ -181,13 +181,13 @@ impl Positions {
 ///
 /// # Concurrency
 /// Shared freely. Never blocks.
-pub struct Look(Positions);
+pub struct PositionView(Positions);
 
-impl Look {
+impl PositionView {
     /// Returns the position. `None` if the word is closed.
     #[inline]
-    pub fn get(&self, place: u32) -> Option<u64> {
-        self.0.look(place)
+    pub fn get(&self, number: u32) -> Option<u64> {
+        self.0.look(number)
     }
 
     /// Makes all positions inaccessible, see [`Positions::blank`].
@@ -200,7 +200,7 @@ impl Look {
 }
 
 fn len() -> usize {
-    NR_PLACES as usize * size_of::<u64>()
+    NR_WORDS as usize * size_of::<u64>()
 }
 
 #[cfg(test)]
@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn two_readers_share_a_file_out() {
         let (here, there) = both();
-        let place = here.take(0).expect("the first");
+        let number = here.take(0).expect("the first");
         let drain = |positions: &Positions| {
             let mut ranges = Vec::new();
-            while let Some((base, 1..)) = positions.advance(place, 7, 10_000) {
+            while let Some((base, 1..)) = positions.advance(number, 7, 10_000) {
                 ranges.push(base);
             }
             ranges
@@ -232,41 +232,44 @@ mod tests {
         });
         all.sort_unstable();
         assert!(all.iter().copied().eq((0..10_000).step_by(7)), "each range once: {}", all.len());
-        assert_eq!(here.get(place), 10_000, "the last one ends where the file does");
+        assert_eq!(here.get(number), 10_000, "the last one ends where the file does");
     }
 
     #[test]
     fn a_closed_word_does_not_move() {
         let (here, there) = both();
-        let place = here.take(40).expect("the first");
-        assert_eq!(there.advance(place, 10, 100), Some((40, 10)));
-        assert_eq!(here.close(place), 50);
-        assert_eq!(there.advance(place, 10, 100), None);
-        assert!(!there.replace(place, 50, 60));
-        assert_eq!(here.get(place), 50);
+        let number = here.take(40).expect("the first");
+        assert_eq!(there.advance(number, 10, 100), Some((40, 10)));
+        assert_eq!(here.close(number), 50);
+        assert_eq!(there.advance(number, 10, 100), None);
+        assert!(!there.replace(number, 50, 60));
+        assert_eq!(here.get(number), 50);
     }
 
     #[test]
     fn a_word_moves_to_any_position_and_others_only_look() {
         let (here, there) = both();
-        let place = here.take(40).expect("the first");
+        let number = here.take(40).expect("the first");
         let look = Positions::open_to_look(here.file().expect("made here")).expect("as long");
-        assert_eq!(there.update(place, |now| now.checked_sub(50)), None);
-        assert_eq!(there.update(place, |now| now.checked_sub(15)), Some(25));
-        assert_eq!(look.get(place), Some(25));
-        here.close(place);
-        assert_eq!((there.update(place, Some), look.get(place)), (None, None));
-        here.set(place, 7);
-        assert_eq!((there.update(place, Some), look.get(place)), (Some(7), Some(7)));
+        assert_eq!(there.update(number, |now| now.checked_sub(50)), None);
+        assert_eq!(there.update(number, |now| now.checked_sub(15)), Some(25));
+        assert_eq!(look.get(number), Some(25));
+        here.close(number);
+        assert_eq!((there.update(number, Some), look.get(number)), (None, None));
+        here.set(number, 7);
+        assert_eq!((there.update(number, Some), look.get(number)), (Some(7), Some(7)));
     }
 
     #[test]
     fn any_bits_are_a_position_and_any_number_a_place() {
         let (here, there) = both();
-        let place = here.take(0).expect("the first");
-        here.word(place).store(u64::MAX >> 1, Ordering::Relaxed);
-        assert_eq!(there.advance(place, u64::MAX, u64::MAX), Some((POSITION, u64::MAX - POSITION)));
-        assert_eq!(there.get(place), POSITION);
+        let number = here.take(0).expect("the first");
+        here.word(number).store(u64::MAX >> 1, Ordering::Relaxed);
+        assert_eq!(
+            there.advance(number, u64::MAX, u64::MAX),
+            Some((POSITION, u64::MAX - POSITION))
+        );
+        assert_eq!(there.get(number), POSITION);
         assert_eq!(there.advance(u32::MAX, 3, 100), Some((0, 3)));
     }
 
@@ -274,8 +277,8 @@ mod tests {
     fn words_are_given_once() {
         let (here, _) = both();
         let mut places: Vec<u32> = std::iter::from_fn(|| here.take(0)).collect();
-        assert_eq!(places.len() as u32, NR_PLACES - 1);
+        assert_eq!(places.len() as u32, NR_WORDS - 1);
         places.dedup();
-        assert_eq!((places.len() as u32, places[0]), (NR_PLACES - 1, 1));
+        assert_eq!((places.len() as u32, places[0]), (NR_WORDS - 1, 1));
     }
 }

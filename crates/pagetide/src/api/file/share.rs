@@ -6,12 +6,12 @@
 //!                  absent, single              --> reads it from the file  admit, with the bytes
 //! ```
 //!
-//! Offered bytes are admitted as the contents of the file on disk. They are refused once the file
+//! Bytes are inserted as the contents of the file on disk. They are refused once the file
 //! was written through the cache, because the current contents may then be in the cache only.
 
 use super::read::Piece;
 use super::{File, Handle};
-use crate::api::seam::{Admitted, SharedPages};
+use crate::api::seam::{Inserted, SharedPages};
 use crate::engine::errors::ReadError;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
@@ -149,10 +149,10 @@ impl SharedPages for File {
         self.handle.counters.add(Event::DeviceRead, nr);
     }
 
-    fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Admitted {
+    fn insert(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let Some(mut page) = handle.lock_offered(index, writes) else { return Admitted::Refused };
+        let Some(mut page) = handle.lock_absent(index, writes) else { return Inserted::Refused };
         if page.frame().is_some() {
             drop(page);
             self.touch_pages(index, 1);
@@ -160,11 +160,11 @@ impl SharedPages for File {
                 // Published, because the process that read the page had not found it.
                 page.publish();
             }
-            return Admitted::Twice;
+            return Inserted::Twice;
         }
         // Checked under the page's lock: a writer counts itself before it takes the lock.
         if mapping.writes() != writes {
-            return Admitted::Refused;
+            return Inserted::Refused;
         }
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
@@ -174,19 +174,19 @@ impl SharedPages for File {
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });
         let Ok(frame) = engine.source.admit(cpu, mapping, &mut page, AccessPath::Descriptor) else {
-            return Admitted::Refused;
+            return Inserted::Refused;
         };
         page.write(0, bytes);
         if counts {
             engine.pages.mark_filled(cpu, frame);
         }
-        Admitted::New
+        Inserted::New
     }
 
-    fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+    fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let Some(mut page) = handle.lock_offered(index, writes) else { return false };
+        let Some(mut page) = handle.lock_absent(index, writes) else { return false };
         if page.frame().is_some() {
             return true;
         }
@@ -203,7 +203,7 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
+    fn lock_absent(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();
         if !self.access.read || !is_whole || writes & 1 == 1 || is_leaving {

@@ -32,7 +32,7 @@ def check_all(seed):
 def trays():
     """Where this process's trays begin and end."""
     lines = open("/proc/self/maps").read().splitlines()
-    ranges = [line.split()[0].split("-") for line in lines if "pagetide-tray" in line]
+    ranges = [line.split()[0].split("-") for line in lines if "pagetide-misses" in line]
     return [(int(start, 16), int(end, 16)) for start, end in ranges]
 
 

@@ -14,8 +14,8 @@
 //! **Invariants.** S29: the server's mapping covers the whole file, which cannot shrink, and slot
 //! numbers are taken modulo the number of slots. The client may write any byte at any time, so
 //! bytes are read only by racing copies (S2), and checked in the copy. The server only writes
-//! *taken*, *around* (the number of pages to read for a miss) and *at once* (1 if other threads miss
-//! the same pages).
+//! *taken*, *around* (the number of pages to read for a miss) and *at once* (1 if other threads
+//! miss the same pages).
 //!
 //! **Ignored.** A client that pushes too many pages spoils only its own.
 //!
@@ -42,26 +42,26 @@ pub const AT_ONCE_WORD: usize = 2;
 /// The offset of the first slot in bytes.
 pub const SLOTS_AT: usize = FRAME_BYTES;
 /// The length of the ring in bytes.
-pub const TRAY_BYTES: usize = SLOTS_AT + NR_SLOTS * FRAME_BYTES;
+pub const RING_BYTES: usize = SLOTS_AT + NR_SLOTS * FRAME_BYTES;
 
 /// One thread's miss ring, on the consuming side.
 ///
 /// # Concurrency
 /// A single-producer, single-consumer ring between two processes. Neither side blocks.
-pub struct Tray {
+pub struct MissRing {
     file: OwnedFd,
     mapped: Mapped,
 }
 
-impl Tray {
+impl MissRing {
     /// Creates an empty ring.
     ///
     /// # Errors
     /// Fails if memory or descriptors run out.
-    pub fn new() -> io::Result<Tray> {
-        let file = memory_file("pagetide-tray", TRAY_BYTES)?;
-        let mapped = Mapped::new(file.as_fd(), TRAY_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(Tray { file, mapped })
+    pub fn new() -> io::Result<MissRing> {
+        let file = memory_file("pagetide-misses", RING_BYTES)?;
+        let mapped = Mapped::new(file.as_fd(), RING_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
+        Ok(MissRing { file, mapped })
     }
 
     /// Returns the file that the client maps.
@@ -98,45 +98,45 @@ impl Tray {
 mod tests {
     use super::*;
 
-    fn set_down(tray: &Tray, slot: usize, byte: u8) {
+    fn push(ring: &MissRing, slot: usize, byte: u8) {
         let words = FRAME_BYTES / 8;
         let start = (SLOTS_AT + slot * FRAME_BYTES) / 8;
-        let there = Mapped::new(tray.file(), TRAY_BYTES, ProtFlags::READ | ProtFlags::WRITE);
+        let there = Mapped::new(ring.file(), RING_BYTES, ProtFlags::READ | ProtFlags::WRITE);
         for word in &there.unwrap().words()[start..start + words] {
             word.store(u64::from_ne_bytes([byte; 8]), Ordering::Relaxed);
         }
     }
 
-    fn taken(tray: &Tray) -> u64 {
-        let there = Mapped::new(tray.file(), TRAY_BYTES, ProtFlags::READ).unwrap();
+    fn taken(ring: &MissRing) -> u64 {
+        let there = Mapped::new(ring.file(), RING_BYTES, ProtFlags::READ).unwrap();
         there.words()[TAKEN_WORD].load(Ordering::Acquire)
     }
 
     #[test]
     fn pages_are_taken_from_where_they_were_set_down() {
-        let tray = Tray::new().unwrap();
+        let ring = MissRing::new().unwrap();
         let mut page = [0; FRAME_BYTES];
         for round in 0..3 {
             for slot in 0..NR_SLOTS {
-                set_down(&tray, slot, (round * NR_SLOTS + slot) as u8);
+                push(&ring, slot, (round * NR_SLOTS + slot) as u8);
             }
             for nr in round * NR_SLOTS..(round + 1) * NR_SLOTS {
-                tray.take(nr as u64, &mut page);
+                ring.take(nr as u64, &mut page);
                 assert_eq!(page, [nr as u8; FRAME_BYTES]);
             }
-            assert_eq!(taken(&tray), (round * NR_SLOTS) as u64, "not before it is said");
-            tray.give_back(((round + 1) * NR_SLOTS) as u64);
-            assert_eq!(taken(&tray), ((round + 1) * NR_SLOTS) as u64);
+            assert_eq!(taken(&ring), (round * NR_SLOTS) as u64, "not before it is said");
+            ring.give_back(((round + 1) * NR_SLOTS) as u64);
+            assert_eq!(taken(&ring), ((round + 1) * NR_SLOTS) as u64);
         }
         // An invalid number still maps to a slot.
-        tray.take(u64::MAX, &mut page);
+        ring.take(u64::MAX, &mut page);
         assert_eq!(page, [(3 * NR_SLOTS - 1) as u8; FRAME_BYTES]);
     }
 
     #[test]
     fn the_file_stays_as_long_as_it_is() {
-        let tray = Tray::new().unwrap();
-        assert!(rustix::fs::ftruncate(tray.file(), 0).is_err());
-        assert!(rustix::fs::ftruncate(tray.file(), 2 * TRAY_BYTES as u64).is_err());
+        let ring = MissRing::new().unwrap();
+        assert!(rustix::fs::ftruncate(ring.file(), 0).is_err());
+        assert!(rustix::fs::ftruncate(ring.file(), 2 * RING_BYTES as u64).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A call lock (turn): held by one call, even over several packets.
+//! A call lock: held by one call, even over several packets.
 //!
 //! The kernel locks a position, or a file's growth, for one call. The server keeps the lock of a
 //! call with several packets until the last packet, or until the socket closes.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// A lock that one call holds at a time.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct CallLock {
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -23,11 +23,11 @@ struct State {
 }
 
 /// The held lock. Dropping the value releases the lock.
-pub(super) struct HeldTurn(Arc<Turn>);
+pub(super) struct HeldCallLock(Arc<CallLock>);
 
-impl Turn {
+impl CallLock {
     /// Waits until the lock is free, and takes the lock. The caller holds no lock of a file.
-    pub(super) fn take(self: &Arc<Turn>) -> HeldTurn {
+    pub(super) fn take(self: &Arc<CallLock>) -> HeldCallLock {
         let mut state = lock(&self.state);
         state.nr_waiting += 1;
         let waited = self.freed.wait_while(state, |state| state.is_taken);
@@ -35,11 +35,11 @@ impl Turn {
         state.nr_waiting -= 1;
         state.is_taken = true;
         drop(state);
-        HeldTurn(Arc::clone(self))
+        HeldCallLock(Arc::clone(self))
     }
 }
 
-impl Drop for HeldTurn {
+impl Drop for HeldCallLock {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.is_taken = false;

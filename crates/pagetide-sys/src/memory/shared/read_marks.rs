@@ -37,7 +37,7 @@ const WAITED: u32 = 1;
 /// The maximum time of a wait: several reads of a disk.
 const WAIT_MAX: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// The result of [`Reading::mark`].
+/// The result of [`ReadMarks::mark`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// The caller has marked the page.
@@ -51,32 +51,32 @@ pub enum Mark {
 /// The mapped words.
 ///
 /// # Concurrency
-/// Shared freely, among processes too. Only [`Reading::wait`] blocks.
-pub struct Reading {
+/// Shared freely, among processes too. Only [`ReadMarks::wait`] blocks.
+pub struct ReadMarks {
     mapped: Mapped,
     file: Option<OwnedFd>,
 }
 
-impl Reading {
+impl ReadMarks {
     /// Creates a file of words.
     ///
     /// # Errors
     /// Fails if memory or descriptors run out.
-    pub fn new() -> io::Result<Reading> {
-        let file = memory_file("pagetide-reading", LEN)?;
-        let mapped = Reading::map(file.as_fd())?;
-        Ok(Reading { mapped, file: Some(file) })
+    pub fn new() -> io::Result<ReadMarks> {
+        let file = memory_file("pagetide-read-marks", LEN)?;
+        let mapped = ReadMarks::map(file.as_fd())?;
+        Ok(ReadMarks { mapped, file: Some(file) })
     }
 
     /// Maps the words of another process.
     ///
     /// # Errors
     /// Fails if the system refuses, or if the file is too short.
-    pub fn open(file: BorrowedFd<'_>) -> io::Result<Reading> {
+    pub fn open(file: BorrowedFd<'_>) -> io::Result<ReadMarks> {
         if (rustix::fs::fstat(file)?.st_size as u64) < LEN as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Reading { mapped: Reading::map(file)?.keep_from_children()?, file: None })
+        Ok(ReadMarks { mapped: ReadMarks::map(file)?.keep_from_children()?, file: None })
     }
 
     fn map(file: BorrowedFd<'_>) -> io::Result<Mapped> {
@@ -157,9 +157,9 @@ impl Reading {
 mod tests {
     use super::*;
 
-    fn both() -> (Reading, Reading) {
-        let here = Reading::new().expect("16 KiB");
-        let there = Reading::open(here.file().expect("made here")).expect("as long");
+    fn both() -> (ReadMarks, ReadMarks) {
+        let here = ReadMarks::new().expect("16 KiB");
+        let there = ReadMarks::open(here.file().expect("made here")).expect("as long");
         (here, there)
     }
 

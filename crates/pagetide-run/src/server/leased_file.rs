@@ -41,7 +41,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// Blocks held back, in bytes. A full disk frees these for accepted bytes.
 const SPARE_BYTES: u64 = 64 << 10;
 
-pub(super) struct Opened {
+pub(super) struct LeasedFile {
     /// The file in the page cache, with the access of the lease.
     pub(super) file: File,
     /// The descriptor that holds the lease.
@@ -71,7 +71,7 @@ struct Growth {
     has_room: u64,
 }
 
-impl Opened {
+impl LeasedFile {
     /// Opens the file of the stand-in, or takes `made`, the real descriptor of a new file. `lease`
     /// takes a lease on the descriptor.
     ///
@@ -83,7 +83,7 @@ impl Opened {
         stand_in: &OwnedFd,
         made: Option<OwnedFd>,
         write: bool,
-    ) -> Result<Opened, Reason> {
+    ) -> Result<LeasedFile, Reason> {
         let was_made = made.is_some();
         let real = match made {
             Some(real) => real,
@@ -95,7 +95,7 @@ impl Opened {
         }
         let kind = if write { LeaseKind::Write } else { LeaseKind::Read };
         lease(&real, kind)?;
-        let mut opened = Opened::with_lease(server, &real, kind).map_err(|_| {
+        let mut opened = LeasedFile::with_lease(server, &real, kind).map_err(|_| {
             let _ = lease::release(real.as_fd());
             Reason::Excluded
         })?;
@@ -115,7 +115,7 @@ impl Opened {
         server: &Server,
         real: &Arc<std::fs::File>,
         kind: LeaseKind,
-    ) -> Result<Opened, Errno> {
+    ) -> Result<LeasedFile, Errno> {
         // The program's descriptor may have `O_APPEND`. Write-back needs explicit offsets.
         let flags = rustix::fs::fcntl_getfl(real)?;
         let stat = rustix::fs::fstat(real)?;
@@ -126,7 +126,7 @@ impl Opened {
         })?;
         file.show();
         let len = stat.st_size as u64;
-        Ok(Opened {
+        Ok(LeasedFile {
             file,
             real: Arc::clone(real),
             kind,
@@ -399,7 +399,7 @@ impl Opened {
 
     /// Releases the file after a write-back. Clean pages stay in the cache, for the next open of an
     /// unchanged file.
-    pub(super) fn let_go(self) {
+    pub(super) fn release(self) {
         self.file.hide();
         self.file.unmap_all(true);
         self.trim();
@@ -408,13 +408,13 @@ impl Opened {
         let _ = lease::release(self.real.as_fd());
     }
 
-    /// Releases the file as [`Opened::let_go`] does, and remembers pages that were written through
-    /// the kernel's page cache.
+    /// Releases the file as [`LeasedFile::release`] does, and remembers pages that were written
+    /// through the kernel's page cache.
     pub(super) fn close(self, copy: &Arc<CopySlot>) {
         let copies = self.is_fresh.then(|| Arc::clone(&self.copies));
         let real = Arc::clone(&self.real);
         let has_copies = copies.is_some() && !is_uncached(&real);
-        self.let_go();
+        self.release();
         if let Some(copies) = copies.filter(|_| has_copies) {
             copies.note_closed(copy, real);
         }
