@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pagetide_run::wire::{
-    Greeting, OFFER_BYTES, REPLY_BYTES, REQUEST_BYTES, Reply, Request, TOUCH_BYTES, TOUCH_MAX,
-    decode_offers, decode_touches, encode_touch,
+    Greeting, RECORD_BYTES, REPLY_BYTES, REQUEST_BYTES, Reply, Request, TOUCH_BYTES, TOUCH_MAX,
+    decode_records, decode_small_files, decode_touches, encode_touch,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,7 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(request) = Request::decode(bytes) {
         assert_eq!(request.encode()[..], bytes[..REQUEST_BYTES]);
-        offers(&bytes[REQUEST_BYTES..], request.len);
+        records(&bytes[REQUEST_BYTES..], request.len);
+        decode_small_files(&bytes[REQUEST_BYTES..]).for_each(drop);
         touches(&bytes[REQUEST_BYTES..]);
     }
     if let Some(reply) = Reply::decode(bytes) {
@@ -23,13 +24,13 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The labels are those at the front, no more than there are bytes for; the log is the rest.
-fn offers(data: &[u8], nr: u64) {
-    let (offers, log) = decode_offers(data, nr);
-    let labels = &data[..data.len() - log.len()];
-    let encoded: Vec<_> = offers.flat_map(|offer| offer.encode()).collect();
-    assert_eq!(encoded, labels);
-    assert!((labels.len() / OFFER_BYTES) as u64 <= nr);
+/// The records are at the front, at most as many as there are bytes for. The log is the rest.
+fn records(data: &[u8], nr: u64) {
+    let (records, log) = decode_records(data, nr);
+    let front = &data[..data.len() - log.len()];
+    let encoded: Vec<_> = records.flat_map(|record| record.encode()).collect();
+    assert_eq!(encoded, front);
+    assert!((front.len() / RECORD_BYTES) as u64 <= nr);
 }
 
 /// All entries but for their number of pages, which has a most.

@@ -44,7 +44,8 @@ fn keeps_children() -> bool {
     asked == 0 && !is_ignored && action.sa_flags & libc::SA_NOCLDWAIT == 0
 }
 
-fn has_child() -> bool {
+/// Returns true if the process has a child, ended or not.
+pub(crate) fn has_child() -> bool {
     let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     let arguments = [libc::P_ALL as usize, 0, 0, how as usize, 0, 0];
     // SAFETY: numbers only (S20).

@@ -1,13 +1,13 @@
 //! This thread's miss ring: passes pages that the thread has read to the server.
 //!
 //! ```text
-//!      guard | taken | around | slot 0 .. slot 63 | guard      one mapping per thread, of the
-//!                                ^ taken ^ reported ^ pushed      server's file
+//!      guard | taken | around | at once | slot 0 .. slot 63 | guard    one mapping per thread,
+//!                                  ^ taken ^ reported ^ pushed         of the server's file
 //! ```
 //!
-//! Pages are reported in batches of 32, with the log of hits, or at once if others
-//! wait for them. The thread itself finds a page in its slot until the server has taken it. A
-//! packet states its position, so a lost packet loses only its own pages.
+//! Pages are reported in batches of 32, with the log of hits, or at once if others wait for
+//! them. The thread itself finds a page in its slot until the server has taken it. A packet states
+//! its position, so a lost packet loses only its own pages.
 //!
 //! **Data and invariants.** Forked children do not get the mapping. A ring is released with its
 //! socket. The server's words are untrusted. Only `self_read` uses the ring, and keeps signal
@@ -160,7 +160,7 @@ pub(crate) fn tell() {
         return view::tell();
     }
     let mut records = [0; NR_SLOTS * RECORD_BYTES];
-    let (one, records) = record(&ring, &mut records);
+    let (one, records) = insert_request(&ring, &mut records);
     ring.nr_reported = ring.nr_pushed;
     RING.set(ring);
     let parts = [records, view::take_log()];
@@ -170,16 +170,18 @@ pub(crate) fn tell() {
     channel::tell_only(&one, Parcel { source: &parts, ..Parcel::default() });
 }
 
-fn record(ring: &MissRing, bytes: &mut [u8; NR_SLOTS * RECORD_BYTES]) -> (Request, iovec) {
-    let nr = ring.nr_pushed - ring.nr_reported;
+/// Encodes the unreported records, and returns the request with them.
+fn insert_request(ring: &MissRing, bytes: &mut [u8; NR_SLOTS * RECORD_BYTES]) -> (Request, iovec) {
+    let nr_pages = ring.nr_pushed - ring.nr_reported;
     for (nr, bytes) in (ring.nr_reported..ring.nr_pushed).zip(bytes.chunks_exact_mut(RECORD_BYTES))
     {
         let record = RECORDS.with(|records| records[nr as usize % NR_SLOTS].get());
         bytes.copy_from_slice(&record.encode());
     }
-    let one = Request { offset: ring.nr_reported as i64, len: nr, ..Request::new(Op::Insert, 0) };
+    let one =
+        Request { offset: ring.nr_reported as i64, len: nr_pages, ..Request::new(Op::Insert, 0) };
     let iov_base = bytes.as_mut_ptr().cast();
-    (one, iovec { iov_base, iov_len: nr as usize * RECORD_BYTES })
+    (one, iovec { iov_base, iov_len: nr_pages as usize * RECORD_BYTES })
 }
 
 pub(crate) fn tell_pages() {

@@ -24,7 +24,7 @@ use crate::errno::Errno;
 use crate::pieces::Blocked;
 use crate::serve::NewFileCalls;
 use crate::table::{self, Entry};
-use crate::{alone, errno, manage, next, own, passing, process, room, serve, small_reports};
+use crate::{alone, errno, lent, manage, next, own, passing, process, room, serve, small_reports};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -37,6 +37,8 @@ const BYTES_MAX: u64 = pass::WINDOW;
 static NR_OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Bytes written to the new files that are open.
 static NR_BYTES: AtomicU64 = AtomicU64::new(0);
+/// Number of the process that has left files to the kernel.
+static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// A variable of the C library that is not 0 while the process has one thread. Null if unknown.
 static SINGLE_THREADED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -55,6 +57,7 @@ pub(crate) fn may_keep(flags: c_int) -> bool {
 /// Leaves a file that was just created to the kernel.
 pub(crate) fn keep(fd: c_int) {
     let is_kept = table::can_manage(fd);
+    KEPT_BY.store(own::number(), Relaxed);
     let before = table::set(fd, if is_kept { Entry::New } else { Entry::Kernel });
     if is_kept && before != Entry::New {
         NR_OPEN.fetch_add(1, Relaxed);
@@ -86,6 +89,8 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
     match unsafe { next::system(number, arguments) } {
         // The C library's function repeats the call after a fault.
         Err(Errno(libc::EFAULT)) => None,
+        // A signal handler has given the file to the server meanwhile.
+        Err(Errno(libc::EBADF)) if !is_new(fd) => None,
         Err(errno) if is_full(errno) => {
             give(fd);
             None
@@ -125,7 +130,7 @@ pub(crate) fn takes_copy(source: c_int, fd: c_int) -> bool {
 
 /// Returns true as [`takes`], for `nr_bytes`.
 fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
-    let Some(slot) = table::moved(fd).filter(|_| is_new(fd)) else { return false };
+    let Some(slot) = table::state_word(fd).filter(|_| is_new(fd)) else { return false };
     let end = at.map_or(0, |at| at.max(0) as u64).saturating_add(nr_bytes);
     let written = slot.load(Relaxed).saturating_add(nr_bytes);
     let all = NR_BYTES.load(Relaxed).saturating_add(nr_bytes);
@@ -144,7 +149,7 @@ fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
 }
 
 fn count_bytes() -> u64 {
-    let moved = |fd| table::moved(fd).map_or(0, |slot| slot.load(Relaxed));
+    let moved = |fd| table::state_word(fd).map_or(0, |slot| slot.load(Relaxed));
     table::numbers().filter(|fd| is_new(*fd)).map(moved).sum()
 }
 
@@ -205,11 +210,11 @@ fn close(fd: c_int) {
 /// Makes a new file the kernel's. Returns the number of bytes written, or `None` if the file is not
 /// new.
 fn take(fd: c_int) -> Option<u64> {
-    let nr_bytes = table::moved(fd)?.load(Relaxed);
+    let nr_bytes = table::state_word(fd)?.load(Relaxed);
     if !table::replace(fd, Entry::New, Entry::Kernel) {
         return None;
     }
-    table::moved(fd)?.store(0, Relaxed);
+    table::state_word(fd)?.store(0, Relaxed);
     let less = |now: u64| Some(now.saturating_sub(nr_bytes));
     let _ = NR_BYTES.fetch_update(Relaxed, Relaxed, less);
     let _ = NR_OPEN.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_sub(1)));
@@ -221,7 +226,10 @@ fn is_sole_owner(fd: c_int) -> bool {
     // A child that the C library has made itself inherits what stays open over an exec.
     let is_closed = |flags: usize| flags & libc::FD_CLOEXEC as usize != 0;
     let is_inherited = || !process::control(fd, libc::F_GETFD, 0).is_ok_and(is_closed);
-    has_one_thread() && (!is_inherited() || alone::never_had_child())
+    // A child that no fork handler has seen may use the descriptor until its exec, and is another
+    // process itself.
+    let is_here = KEPT_BY.load(Relaxed) == own::number() && has_one_thread();
+    is_here && (!is_inherited() && !alone::has_child() || alone::never_had_child())
 }
 
 /// Makes the server manage the file. The position stays.
@@ -229,15 +237,19 @@ fn manage(fd: c_int) -> Option<()> {
     let flags = process::control(fd, libc::F_GETFL, 0).ok()? as c_int;
     let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
     let kept = process::control(fd, libc::F_GETFD, 0).ok()? as c_int;
-    let close = if kept & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+    let kept_flag = if kept & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
     if flags & libc::O_ACCMODE != libc::O_RDWR {
         // The server reads the file as well.
         let both = flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW) | libc::O_RDWR | libc::O_CLOEXEC;
         let real = room::open(libc::AT_FDCWD, process::path_of(fd).as_ptr().cast(), both).ok()?;
-        serve::put_over(fd, real);
-        own::close(real);
+        let is_replaced = lent::replace_new(fd, real, kept_flag);
+        lent::dispose(real);
+        if !is_replaced {
+            // The close of the descriptor would drop locks, so the kernel keeps the file.
+            return None;
+        }
     }
-    manage::manage_new(fd, flags | close, position);
+    manage::manage_new(fd, flags | kept_flag, position);
     Some(())
 }
 

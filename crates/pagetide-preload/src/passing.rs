@@ -31,14 +31,14 @@ const FEW_BYTES: u64 = 64 << 10;
 
 /// Makes a descriptor's calls unreported.
 pub(crate) fn ignore(fd: c_int) {
-    if let Some(slot) = table::moved(fd) {
+    if let Some(slot) = table::state_word(fd) {
         slot.store(IGNORED, Relaxed);
     }
 }
 
 /// Begins to report a descriptor of a file, all of whose cached pages are the run's.
 pub(crate) fn begin_fresh(fd: c_int) {
-    if let Some(slot) = table::moved(fd) {
+    if let Some(slot) = table::state_word(fd) {
         slot.store(KNOWN | FRESH, Relaxed);
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn begin_fresh(fd: c_int) {
 /// the position. Reports the calls before if they have moved enough.
 #[inline]
 pub(crate) fn note(fd: c_int, parts: &[iovec], at: Option<off_t>, is_write: bool) {
-    let Some(slot) = table::moved(fd) else { return };
+    let Some(slot) = table::state_word(fd) else { return };
     let known = slot.load(Relaxed);
     if known == IGNORED || !process::is_on() {
         return;
@@ -68,7 +68,7 @@ pub(crate) fn note(fd: c_int, parts: &[iovec], at: Option<off_t>, is_write: bool
 
 /// Reports the rest before the program closes the descriptor.
 pub(crate) fn close(fd: c_int) {
-    let Some(slot) = table::moved(fd) else { return };
+    let Some(slot) = table::state_word(fd) else { return };
     let known = slot.load(Relaxed);
     if known != IGNORED && known >> SHIFT >= FEW_BYTES {
         report(fd, known, -1, pass::WHOLE);
@@ -85,7 +85,7 @@ fn look(fd: c_int) -> u64 {
         Some(0) => KNOWN | FRESH,
         Some(_) => KNOWN,
     };
-    let Some(slot) = table::moved(fd) else { return IGNORED };
+    let Some(slot) = table::state_word(fd) else { return IGNORED };
     slot.store(state, Relaxed);
     if state == KNOWN && stat.is_some_and(|stat| stat.st_size as u64 >= pass::WINDOW) {
         // The server remembers the pages that are there now.

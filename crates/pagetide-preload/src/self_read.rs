@@ -75,12 +75,14 @@ pub(crate) fn read(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     if last - first >= PAGES_MAX as u64 || !is_whole || writes & 1 == 1 {
         return Miss::Left;
     }
-    let (Some(lent), Some(reading)) = (borrow(id), view::reading()) else { return Miss::Left };
+    let (Some(lent), Some(read_marks)) = (borrow(id), view::read_marks()) else {
+        return Miss::Left;
+    };
     IS_BUSY.set(true);
-    let marks = Marks::new(reading, tag, &wanted);
+    let marks = Marks::new(read_marks, tag, &wanted);
     let miss = match marks.nr_free {
         0 => {
-            reading.wait(tag, first);
+            read_marks.wait(tag, first);
             Miss::Waited
         }
         // The page came between the look and the mark.
@@ -135,7 +137,7 @@ fn read_marked(
 
 /// Marks of the pages that this thread is reading, so that other threads wait for them.
 struct Marks {
-    reading: &'static ReadMarks,
+    read_marks: &'static ReadMarks,
     tag: u32,
     first: u64,
     /// Pages up to the first one that another thread is reading.
@@ -145,10 +147,10 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(reading: &'static ReadMarks, tag: u32, pages: &Range<u64>) -> Marks {
-        let mut marks = Marks { reading, tag, first: pages.start, nr_free: 0, own: 0 };
+    fn new(read_marks: &'static ReadMarks, tag: u32, pages: &Range<u64>) -> Marks {
+        let mut marks = Marks { read_marks, tag, first: pages.start, nr_free: 0, own: 0 };
         for index in pages.clone() {
-            match reading.mark(tag, index) {
+            match read_marks.mark(tag, index) {
                 Mark::Own => marks.own |= 1 << marks.nr_free,
                 Mark::None => {}
                 Mark::Taken => break,
@@ -164,7 +166,7 @@ impl Marks {
         let mut is_passed = miss_ring::is_at_once();
         if !is_passed {
             for index in self.pages() {
-                is_passed |= !self.reading.unmark_unwaited(self.tag, index);
+                is_passed |= !self.read_marks.unmark_unwaited(self.tag, index);
             }
         }
         if is_passed {
@@ -183,7 +185,7 @@ impl Drop for Marks {
     /// Removes the marks that are left after a failure.
     fn drop(&mut self) {
         for index in self.pages() {
-            self.reading.unmark(self.tag, index);
+            self.read_marks.unmark(self.tag, index);
         }
     }
 }

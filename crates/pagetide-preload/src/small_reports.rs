@@ -20,7 +20,7 @@ use crate::{errno, next, own, process};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, PATH_BYTES_MAX, Request, SMALL_FILE_BYTES, SmallFile, pass};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
 const ROOM: usize = 4096;
 /// Bytes of the files in a batch that is full.
@@ -36,18 +36,24 @@ static OWNER: AtomicU64 = AtomicU64::new(0);
 static FILLED_BY: AtomicU64 = AtomicU64::new(0);
 /// Bytes reported since the last reply.
 static NR_BYTES_REPORTED: AtomicU64 = AtomicU64::new(0);
-/// True if the server does not find files by this process's paths.
-static HAS_OTHER_PATHS: AtomicBool = AtomicBool::new(false);
+/// Number of consecutive files that the server has not found by their paths.
+static NR_NOT_FOUND: AtomicU64 = AtomicU64::new(0);
+/// The number after which this process's paths count as another root folder's. One file may have
+/// been removed meanwhile.
+const NOT_FOUND_MAX: u64 = 3;
 
 /// Reports `nr_bytes` of the open file of `fd`, which were read, or with `is_written` written.
 /// Returns false if the server cannot follow the file's path.
 #[cold]
 pub(crate) fn add(fd: c_int, stat: &libc::stat, nr_bytes: u64, is_written: bool) -> bool {
-    if is_written && is_in_memory(fd, stat.st_dev) {
+    match Storage::of(fd, stat.st_dev) {
         // Nothing can be dropped.
-        return true;
+        Storage::Memory if is_written => return true,
+        // The server must not wait for a program or another machine.
+        Storage::Other => return false,
+        Storage::Memory | Storage::Local => {}
     }
-    if HAS_OTHER_PATHS.load(Relaxed) {
+    if NR_NOT_FOUND.load(Relaxed) >= NOT_FOUND_MAX {
         return false;
     }
     let before = errno::read();
@@ -137,32 +143,54 @@ fn send(records: *const u8, len: usize, waits: bool) -> bool {
     let asked = channel::ask(&request, parcel);
     channel::close_if_idle();
     let is_found = asked.is_ok_and(|answer| answer.reply.result == 0);
-    HAS_OTHER_PATHS.store(!is_found, Relaxed);
+    if is_found {
+        NR_NOT_FOUND.store(0, Relaxed);
+    } else {
+        NR_NOT_FOUND.fetch_add(1, Relaxed);
+    }
     is_found
 }
 
-/// Returns true if the file's pages in memory are its only storage. Remembers the answer for the
-/// last device.
-fn is_in_memory(fd: c_int, device: u64) -> bool {
-    const RAMFS: u64 = 0x8584_58f6;
-    const KNOWN: u64 = 2;
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let word = device << 2 | KNOWN;
-    let last = LAST.load(Relaxed);
-    if last & !1 == word {
-        return last & 1 != 0;
+/// The storage of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Storage {
+    /// The pages in memory are the only storage.
+    Memory = 0,
+    /// A disk of this machine.
+    Local = 1,
+    /// Another machine, or a program of this one.
+    Other = 2,
+}
+
+impl Storage {
+    /// Returns the storage of a file on this device. Remembers the answer for the last device.
+    fn of(fd: c_int, device: u64) -> Storage {
+        /// File systems on disks of this machine: ext, XFS, Btrfs, F2FS, overlay, ZFS, bcachefs.
+        const LOCAL: [u64; 7] =
+            [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x794c_7630, 0x2fc1_2fc1, 0xca45_1a4e];
+        const RAMFS: u64 = 0x8584_58f6;
+        const KNOWN: u64 = 4;
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let word = device << 3 | KNOWN;
+        let last = LAST.load(Relaxed);
+        if last & !3 == word {
+            return [Storage::Memory, Storage::Local, Storage::Other][(last as usize & 3).min(2)];
+        }
+        let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
+        let arguments = [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0];
+        // SAFETY: room for one answer (S20).
+        if unsafe { next::system(libc::SYS_fstatfs, arguments) }.is_err() {
+            return Storage::Other;
+        }
+        // SAFETY: the call has filled it (S20).
+        let storage = match unsafe { found.assume_init() }.f_type as u64 {
+            kind if kind == libc::TMPFS_MAGIC as u64 || kind == RAMFS => Storage::Memory,
+            kind if LOCAL.contains(&kind) => Storage::Local,
+            _ => Storage::Other,
+        };
+        LAST.store(word | storage as u64, Relaxed);
+        storage
     }
-    let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
-    let arguments = [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: room for one answer (S20).
-    if unsafe { next::system(libc::SYS_fstatfs, arguments) }.is_err() {
-        return false;
-    }
-    // SAFETY: the call has filled it (S20).
-    let kind = unsafe { found.assume_init() }.f_type as u64;
-    let is_memory = [libc::TMPFS_MAGIC as u64, RAMFS].contains(&kind);
-    LAST.store(word | u64::from(is_memory), Relaxed);
-    is_memory
 }
 
 /// Reads the path of an open file. Returns its length, or `None` for a file without a name.

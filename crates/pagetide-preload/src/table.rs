@@ -3,7 +3,7 @@
 //! ```text
 //!   0           unknown: not looked at yet, or inherited, or opened by an unseen call
 //!   1           the kernel's: not a file, or a file that is not managed
-//!   3           the kernel's, and a small file, not cached before (`small`)
+//!   3           the kernel's, and a small file whose path the server cannot follow (`small`)
 //!   5           the kernel's, and a new file (`new_files`)
 //!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Descriptors from this number are left to the kernel.
 pub(crate) const LEN: usize = 1 << 16;
 
-/// Bytes moved by a descriptor of the kernel's, see `passing`. 0 for a new descriptor.
-static MOVED: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
+/// A word of state for each descriptor: the bytes written to a new file (`new_files`), otherwise
+/// the state of `passing`. 0 for a new descriptor.
+static STATE_WORDS: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 static ENTRIES: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 /// An upper limit of all managed descriptors ever.
 static END: AtomicUsize = AtomicUsize::new(0);
@@ -30,7 +31,7 @@ pub(crate) enum Entry {
     Unknown,
     /// Calls go to the kernel.
     Kernel,
-    /// Calls go to the kernel, which drops the file's pages at close.
+    /// Calls go to the kernel. The library drops the file's pages at close.
     Passing,
     /// Calls go to the kernel while the new file is short.
     New,
@@ -69,8 +70,8 @@ pub(crate) fn entry(fd: c_int) -> Entry {
 /// Returns the previous state.
 pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     let Some(slot) = ENTRIES.get(fd as usize) else { return Entry::Kernel };
-    if MOVED[fd as usize].load(Relaxed) != 0 {
-        MOVED[fd as usize].store(0, Relaxed);
+    if STATE_WORDS[fd as usize].load(Relaxed) != 0 {
+        STATE_WORDS[fd as usize].store(0, Relaxed);
     }
     if entry != Entry::Unknown {
         KNOWN_END.fetch_max(fd as usize + 1, Relaxed);
@@ -81,10 +82,10 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     Entry::from_word(slot.swap(entry.word(), Relaxed))
 }
 
-/// Returns the count of bytes that a descriptor has moved, see `passing`.
+/// Returns a descriptor's word of state, see `new_files` and `passing`.
 #[inline]
-pub(crate) fn moved(fd: c_int) -> Option<&'static AtomicU64> {
-    MOVED.get(fd as usize)
+pub(crate) fn state_word(fd: c_int) -> Option<&'static AtomicU64> {
+    STATE_WORDS.get(fd as usize)
 }
 
 /// Makes entries of passing files plain kernel entries, so that a close does nothing more.

@@ -64,7 +64,7 @@ struct Shared {
     view: FrameView,
     positions: Positions,
     shown: PositionView,
-    reading: ReadMarks,
+    read_marks: ReadMarks,
     nr_batched: usize,
 }
 
@@ -92,8 +92,8 @@ fn view() -> Option<&'static FrameView> {
 }
 
 /// Returns the words for pages that threads are reading from disk.
-pub(crate) fn reading() -> Option<&'static ReadMarks> {
-    Some(&shared()?.reading)
+pub(crate) fn read_marks() -> Option<&'static ReadMarks> {
+    Some(&shared()?.read_marks)
 }
 
 fn shared() -> Option<&'static Shared> {
@@ -124,7 +124,7 @@ fn open() -> bool {
     }
     let share = Request::new(Op::Share, 0);
     let Ok(Answer { reply, files }) = channel::ask(&share, Parcel::default()) else { return false };
-    let [frames, numbers, positions, shown, reading] = files;
+    let [frames, numbers, positions, shown, read_marks] = files;
     // SAFETY: descriptors that were just received, open until the end of this function (S22).
     let borrow = |fd: c_int| unsafe { BorrowedFd::borrow_raw(fd) };
     let open = || {
@@ -133,8 +133,8 @@ fn open() -> bool {
         Some(Shared {
             view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
-            shown: Positions::open_to_look(borrow(shown)).ok()?,
-            reading: ReadMarks::open(borrow(reading)).ok()?,
+            shown: Positions::open_view(borrow(shown)).ok()?,
+            read_marks: ReadMarks::open(borrow(read_marks)).ok()?,
             nr_batched: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
     };
@@ -155,7 +155,7 @@ pub(crate) fn stop() {
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
         let _ = shared.shown.blank();
-        let _ = shared.reading.blank();
+        let _ = shared.read_marks.blank();
     }
     process::view_state().store(GIVEN_UP, Ordering::Release);
 }
@@ -193,7 +193,8 @@ pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
 }
 
 /// Moves the position of a description as lseek(2) does. Returns the position, `None` if only the
-/// server can move the position. A position that processes only see can stay where it is.
+/// server can move the position. For a writable description, only a seek that keeps the position
+/// needs no request.
 pub(crate) fn seek(id: u64, offset: off_t, whence: c_int) -> Option<off_t> {
     let (word, shared) = (word(id)?, shared()?);
     let len = match whence {

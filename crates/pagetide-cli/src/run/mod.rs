@@ -48,7 +48,8 @@ Programs that ask for io_uring or kernel AIO are refused it.
 
 Beside the limit, a run takes at most 160 bytes a page of it, 16 bytes a page of the files
 it touches and 7 KiB a file of which pages are in memory (110 KiB if longer than 64 MiB),
-392 KiB for each thread that does file I/O, 12 MiB, and 4 MiB of the kernel's page cache.
+392 KiB for each thread that does file I/O, 12 MiB, 8 MiB for programs that write much, and
+of the kernel's page cache 4 MiB, and 1.7 MiB for each process with many small files.
 
 A run lasts as long as the last process of the program's; a signal that comes after the program
 itself has ended is for those.

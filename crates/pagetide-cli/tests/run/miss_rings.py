@@ -29,8 +29,8 @@ def check_all(seed):
     os.close(fd)
 
 
-def trays():
-    """Where this process's trays begin and end."""
+def rings():
+    """Returns the address ranges of this process's miss rings."""
     lines = open("/proc/self/maps").read().splitlines()
     ranges = [line.split()[0].split("-") for line in lines if "pagetide-misses" in line]
     return [(int(start, 16), int(end, 16)) for start, end in ranges]
@@ -39,20 +39,20 @@ def trays():
 # A ring is made after several misses.
 fd = os.open("a", os.O_RDONLY)
 check(fd, 0)
-assert not trays()
+assert not rings()
 for page in range(20, NR, NR // 16):
     check(fd, page)
-assert len(trays()) == 1, trays()
+assert len(rings()) == 1, rings()
 
 # A child has no ring of the parent, and its reads do not enter the parent's.
 check(fd, 77)
 
 
 def child():
-    assert not trays()
+    assert not rings()
     for page in range(30, NR, NR // 16):
         check(fd, page)
-    assert len(trays()) == 1
+    assert len(rings()) == 1
 
 
 wait(fork_and(child))
@@ -65,7 +65,7 @@ for one in children:
     wait(one)
 
 # More threads than rings. A thread's end frees its ring.
-before = len(trays())
+before = len(rings())
 threads = [threading.Thread(target=check_all, args=(seed,)) for seed in range(80)]
 for thread in threads:
     thread.start()
@@ -74,7 +74,7 @@ for thread in threads:
 # Python joins a thread before it leaves the C library, which frees the ring.
 while len(os.listdir("/proc/self/task")) > 1:
     os.sched_yield()
-assert len(trays()) == before, trays()
+assert len(rings()) == before, rings()
 
 # Killed at any point.
 def reader(turn):
@@ -92,7 +92,7 @@ def scribble():
     last = [0] * 3
     for page in random.sample(range(NR), NR):
         assert os.pread(own, PAGE, page * PAGE) == page_of(page), page
-        for start, end in trays():
+        for start, end in rings():
             ctypes.memset(start, random.randrange(256), end - start)
         if page % 8 == 0:
             # Just read, so the ring has other contents.

@@ -105,8 +105,8 @@ fn pages_read_past_the_server_are_always_the_files() {
 }
 
 #[test]
-fn pages_set_down_in_trays_are_always_the_files() {
-    if !has("python3", "pages_set_down_in_trays_are_always_the_files") {
+fn pages_in_miss_rings_are_always_the_files() {
+    if !has("python3", "pages_in_miss_rings_are_always_the_files") {
         return;
     }
     let here = folder();

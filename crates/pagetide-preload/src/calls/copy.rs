@@ -80,8 +80,8 @@ impl End {
     /// Writes from the buffer. Fails with EBADF if the file is in append mode and the kernel's.
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
-        let place = self.at.map_or(Start::Position, Start::At);
-        let managed = write_managed(self.fd, &part(from, len), place, NO_APPEND);
+        let start = self.at.map_or(Start::Position, Start::At);
+        let managed = write_managed(self.fd, &part(from, len), start, NO_APPEND);
         if let Some(id) = serve::managed(self.fd).filter(|_| managed.is_some_and(|nr| nr > 0)) {
             TAKES_COPIES.store(id, Relaxed);
         }

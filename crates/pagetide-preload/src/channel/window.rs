@@ -164,6 +164,7 @@ fn exchange(
         Ok(Received::Whole(answer)) => Some(Ok(answer)),
         // The kernel has the file, and nothing was written.
         Ok(Received::WithoutFiles(_)) => None,
+        Err(_) if words.withdraw(number) => None,
         // The server may have written the bytes.
         Err(_) => Some(Err(Errno(libc::EIO))),
     }

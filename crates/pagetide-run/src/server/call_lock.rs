@@ -18,7 +18,7 @@ pub(super) struct CallLock {
 #[derive(Default)]
 struct State {
     is_taken: bool,
-    /// Number of calls that wait. No wake-up is sent to none.
+    /// Number of waiting calls. A release with 0 skips the wake-up.
     nr_waiting: usize,
 }
 

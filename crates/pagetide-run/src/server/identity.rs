@@ -70,7 +70,7 @@ pub(super) fn own_user() -> Uid {
 }
 
 /// Opens a read-only descriptor of a file, for other processes to map.
-pub(super) fn to_look_at(file: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
+pub(super) fn open_read_only(file: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
     // Keeps other users from reopening the file for writing.

@@ -45,7 +45,8 @@ impl Server {
         }
     }
 
-    /// Returns the run's bytes in the kernel's page cache, now and at most.
+    /// Returns the run's bytes in the kernel's page cache: now, and an upper bound of their
+    /// maximum.
     pub fn kernel_bytes_cached(&self) -> (u64, u64) {
         let (now, most) = self.copies.nr_bytes();
         let small_files = &self.small_files;

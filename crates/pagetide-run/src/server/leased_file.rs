@@ -170,6 +170,9 @@ impl LeasedFile {
         }
         let len = self.make_room(handle, offset, source.len() as u64, before)?;
         let nr_written = write(handle, source.front(len), offset)?;
+        if (nr_written as u64) < len {
+            self.shorten(handle)?;
+        }
         if self.is_short.load(Relaxed)
             && let Err(errno) = handle.flush().errno()
         {
@@ -201,11 +204,11 @@ impl LeasedFile {
         offset: u64,
         before: u64,
     ) -> Result<usize, Errno> {
-        let end = offset + source.len() as u64;
         if offset > before.next_multiple_of(BLOCK_BYTES) {
             self.is_sparse.store(true, Relaxed);
         }
         let nr_written = write(handle, source, offset)?;
+        let end = offset + nr_written as u64;
         if let Err(errno) = handle.flush().errno() {
             return Err(take_back(handle, before, errno));
         }
@@ -245,6 +248,18 @@ impl LeasedFile {
             growth.len = end;
         }
         Ok(len)
+    }
+
+    /// Sets the kernel's length back to the accepted bytes, after a write that was cut short.
+    fn shorten(&self, handle: &File) -> Result<(), Errno> {
+        let mut growth = lock(&self.growth);
+        let len = handle.len();
+        if growth.len > len {
+            rustix::fs::ftruncate(&*self.real, len)?;
+            growth.len = len;
+            growth.has_room = growth.has_room.min(len.next_multiple_of(BLOCK_BYTES));
+        }
+        Ok(())
     }
 
     /// Allocates blocks up to `end` and ahead. Returns false if the disk is full. Accepted bytes

@@ -1,5 +1,4 @@
-//! Miss rings: a program's thread inserts pages that the thread has read without the
-//! server.
+//! Miss rings: a program's thread inserts pages that the thread has read without the server.
 //!
 //! ```text
 //!   program                     pagetide run
@@ -26,7 +25,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What one page read twice, or waited for, adds to [`ThreadRing::sharing`].
+/// Added to [`ThreadRing::sharing`] for a page that was read twice or waited for.
 const SHARED_PAGE: u32 = 16;
 /// The value from which on the thread passes each page at once. A few coincidences stay below.
 const SHARING_MIN: u32 = 64;
@@ -62,7 +61,7 @@ impl ThreadRing {
         &self,
         one: &Description,
         records: &[(MissRecord, u64)],
-        reading: &ReadMarks,
+        read_marks: &ReadMarks,
     ) {
         let _ = one.share_apart(|_, handle| {
             // Overlaps these cache misses with one another and with the copies.
@@ -78,9 +77,13 @@ impl ThreadRing {
                         handle.insert_around(record.index, record.writes, &page);
                         false
                     }
-                    _ => handle.insert(record.index, record.writes, &page) == Inserted::Twice,
+                    _ => {
+                        handle.insert(record.index, record.writes, &page)
+                            == Inserted::AlreadyResident
+                    }
                 };
-                let is_waited = handle.tag().is_some_and(|tag| reading.unmark(tag, record.index));
+                let is_waited =
+                    handle.tag().is_some_and(|tag| read_marks.unmark(tag, record.index));
                 self.count(is_twice || is_waited);
             }
             self.ring.tell_around(handle.nr_around());

@@ -90,7 +90,7 @@ pub struct Server {
     /// Positions that processes see and move without a request.
     positions: position::Words,
     /// Pages that processes are reading from disk.
-    reading: ReadMarks,
+    read_marks: ReadMarks,
     /// Read-only descriptors of the frame memory's two files, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
@@ -121,7 +121,7 @@ impl Server {
     pub fn new(cache: PageCache, filter: Filter, say: Say) -> std::io::Result<Server> {
         let frames = match cache.shared_files() {
             Some(([frames, numbers], nr_frames)) => {
-                let files = [identity::to_look_at(frames)?, identity::to_look_at(numbers)?];
+                let files = [identity::open_read_only(frames)?, identity::open_read_only(numbers)?];
                 Some((files, nr_frames))
             }
             None => None,
@@ -136,7 +136,7 @@ impl Server {
             filter,
             say,
             positions: position::Words::new()?,
-            reading: ReadMarks::new()?,
+            read_marks: ReadMarks::new()?,
             frames,
             files: Mutex::default(),
             holders: Holders::default(),
@@ -364,7 +364,7 @@ impl Server {
             .collect();
         for of_one in records.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.holders.find(of_one[0].0.id) {
-                ring.insert(&one, of_one, &self.reading);
+                ring.insert(&one, of_one, &self.read_marks);
             }
         }
         ring.give_back(first.wrapping_add(records.len() as u64));
@@ -374,19 +374,15 @@ impl Server {
     /// Returns a reference for one more miss ring, or `None` at the maximum.
     fn count_ring(&self) -> Option<Arc<()>> {
         let counted = Arc::clone(&self.miss_rings);
-        // Two references are no rings: the server's, and the new one.
+        // Two of the references are not rings: the server's and the new one.
         (Arc::strong_count(&counted) <= NR_RINGS_MAX + 1).then_some(counted)
     }
 
     /// Returns a reference for one more write window, or `None` at the maximum.
     fn count_window(&self) -> Option<Arc<()>> {
         let counted = Arc::clone(&self.windows);
-        // Two references are no windows: the server's, and the new one.
+        // Two of the references are not windows: the server's and the new one.
         (Arc::strong_count(&counted) <= NR_WINDOWS_MAX + 1).then_some(counted)
-    }
-
-    fn window_bytes(&self) -> usize {
-        self.window_bytes
     }
 
     /// Writes the file back before the caller sets times, so that no write-back changes the times.

@@ -43,7 +43,7 @@ impl Words {
     pub(super) fn new() -> io::Result<Words> {
         let (moved, shown) = (Positions::new()?, Positions::new()?);
         let file = shown.file().ok_or(Errno::BADF)?;
-        let shown_file = super::identity::to_look_at(file)?;
+        let shown_file = super::identity::open_read_only(file)?;
         Ok(Words { moved: Arc::new(moved), shown: Arc::new(shown), shown_file })
     }
 
@@ -98,6 +98,11 @@ impl Position {
             && let Some(range) = positions.advance(*number, total, len)
         {
             return range;
+        }
+        if let Position::Held(position, ..) = self {
+            let (base, nr_bytes) = (*position, total.min(len.saturating_sub(*position)));
+            *position = base + nr_bytes;
+            return (base, nr_bytes);
         }
         let base = self.close();
         let nr_bytes = total.min(len.saturating_sub(base));
@@ -208,6 +213,8 @@ mod tests {
         position.hold();
         position.set(9);
         assert_eq!((position.get(), seen()), (9, None));
+        assert_eq!((position.advance(3, 100), position.get(), seen()), ((9, 3), 12, None));
+        position.set(9);
         assert_eq!(position.share(&words, true), number, "the same word");
         assert_eq!(seen(), Some(9));
         assert_eq!((position.close(), seen()), (9, None));

@@ -55,7 +55,8 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Device and inode number, as in stat(2).
 pub(super) type Numbers = (u64, u64);
 
-struct Named {
+/// A remembered file.
+pub(super) struct Named {
     path: PathBuf,
     nr_bytes: u64,
 }
@@ -162,12 +163,17 @@ impl SmallFiles {
         true
     }
 
-    /// Forgets a file. Returns true if the file was remembered.
-    pub(super) fn remove(&self, numbers: Numbers) -> bool {
+    /// Forgets a file. Returns the file, or `None` if the file was not remembered.
+    pub(super) fn remove(&self, numbers: Numbers) -> Option<Named> {
         // An entry in `order` stays until it is the oldest.
         let removed = lock(&self.list).files.remove(&numbers);
         self.nr_bytes.fetch_sub(removed.as_ref().map_or(0, |named| named.nr_bytes), Relaxed);
-        removed.is_some()
+        removed
+    }
+
+    /// Remembers a removed file again.
+    pub(super) fn put_back(&self, numbers: Numbers, named: &Named) {
+        self.insert(numbers, &named.path, named.nr_bytes);
     }
 
     /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
@@ -184,9 +190,15 @@ impl SmallFiles {
                     None => return true,
                 };
             }
-            // A managed file's pages are dropped by the owner of the lease.
-            if let Ok(Some(file)) = opened {
-                drop_pages(&file);
+            match opened {
+                Ok(Some(file)) => drop_pages(&file),
+                // Another thread uses the file now.
+                Err(Errno::AGAIN) => {
+                    list.order.push_back(numbers);
+                    return false;
+                }
+                // A managed file's pages are dropped by the owner of the lease.
+                Ok(None) | Err(_) => {}
             }
             self.forget(&mut list, numbers);
             return true;

@@ -340,9 +340,9 @@ impl<'a> Connection<'a> {
 /// Sends the number of frames, and the files of the frames, the positions and the pages in reading.
 /// Sends 0 if the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
-    match (&server.frames, server.positions.files(), server.reading.file()) {
-        (Some(([frames, numbers], nr_frames)), Some([moved, shown]), Some(reading)) => {
-            let files = [frames.as_fd(), numbers.as_fd(), moved, shown, reading];
+    match (&server.frames, server.positions.files(), server.read_marks.file()) {
+        (Some(([frames, numbers], nr_frames)), Some([moved, shown]), Some(read_marks)) => {
+            let files = [frames.as_fd(), numbers.as_fd(), moved, shown, read_marks];
             send_files(socket, &Reply::done(i64::from(*nr_frames)), &[], &files)
         }
         _ => send_files(socket, &Reply::done(0), &[], &[]),

@@ -36,7 +36,7 @@ impl ThreadWindow {
     /// Fails with the system's error, or with `EAGAIN` if there are enough windows.
     pub(super) fn new(server: &Server) -> io::Result<ThreadWindow> {
         let counted = server.count_window().ok_or(Errno::AGAIN)?;
-        Ok(ThreadWindow { window: Window::new(server.window_bytes())?, _counted: counted })
+        Ok(ThreadWindow { window: Window::new(server.window_bytes)?, _counted: counted })
     }
 
     /// Returns the posted write and its bytes, if there is a post. The write is `None` if it is

@@ -36,7 +36,7 @@ const AROUND: u64 = 1 << 63;
 /// Marks a page after the first one of a read, likewise.
 const CONTINUES: u64 = 1 << 62;
 
-/// The label of a page that a thread has read from disk.
+/// The record of a page that a thread has read from disk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MissRecord {
     /// The description of the read.
@@ -49,30 +49,30 @@ pub struct MissRecord {
     pub continues: bool,
     /// The file's write count before and after the read.
     pub writes: u64,
-    /// Checksum of label and bytes right after the read.
+    /// Checksum of record and bytes right after the read.
     pub checksum: u64,
 }
 
 impl MissRecord {
-    /// Returns this label with the checksum for `page`.
+    /// Returns this record with the checksum for `page`.
     pub fn sealed(self, page: &[u8]) -> MissRecord {
         MissRecord { checksum: self.sum(page), ..self }
     }
 
-    /// Returns true if label and bytes are unchanged.
+    /// Returns true if record and bytes are unchanged.
     pub fn is_whole(&self, page: &[u8]) -> bool {
         self.sum(page) == self.checksum
     }
 
-    /// Encodes the label.
+    /// Encodes the record.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
-        let fields = [self.id, self.place(), self.writes, self.checksum];
+        let fields = [self.id, self.index_word(), self.writes, self.checksum];
         (0..).step_by(8).zip(fields).for_each(|(at, field)| put(&mut bytes, at, field));
         bytes
     }
 
-    /// Decodes a label.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> MissRecord {
         MissRecord {
             id: take(bytes, 0),
@@ -84,7 +84,7 @@ impl MissRecord {
         }
     }
 
-    fn place(&self) -> u64 {
+    fn index_word(&self) -> u64 {
         let around = if self.is_around { AROUND } else { 0 };
         self.index | around | if self.continues { CONTINUES } else { 0 }
     }
@@ -100,21 +100,25 @@ impl MissRecord {
                 of_sums[lane] = of_sums[lane].wrapping_add(sums[lane]);
             }
         }
-        let label = [self.id, self.place(), self.writes, page.len() as u64];
-        let all = label.iter().chain(&sums).chain(&of_sums);
+        let head = [self.id, self.index_word(), self.writes, page.len() as u64];
+        let all = head.iter().chain(&sums).chain(&of_sums);
         all.fold(0, |sum, part| (sum ^ part).wrapping_mul(ODD).rotate_left(29))
     }
 }
 
-/// Splits an [`Op::Insert`](super::Op::Insert) of `nr` pages into labels and log.
+/// Splits an [`Op::Insert`](super::Op::Insert) of `nr` pages into records and log.
 pub fn decode_records(data: &[u8], nr: u64) -> (impl Iterator<Item = MissRecord>, &[u8]) {
     let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / RECORD_BYTES);
-    let (labels, log) = data.split_at(nr * RECORD_BYTES);
-    (labels.as_chunks::<RECORD_BYTES>().0.iter().map(MissRecord::decode), log)
+    let (records, log) = data.split_at(nr * RECORD_BYTES);
+    (records.as_chunks::<RECORD_BYTES>().0.iter().map(MissRecord::decode), log)
 }
 
 /// Bytes of a [`SmallFile`] without its path.
 pub const SMALL_FILE_BYTES: usize = 32;
+
+/// Maximum number of bytes of a small file in the kernel's page cache. Any process can send a
+/// report.
+const SMALL_BYTES_MAX: u64 = super::pass::WINDOW;
 
 /// Marks a written file in the field of the path's length.
 const WRITTEN: u64 = 1 << 63;
@@ -153,7 +157,8 @@ pub fn decode_small_files(mut bytes: &[u8]) -> impl Iterator<Item = (SmallFile, 
         let path_len = usize::try_from(take(head, 24) & !WRITTEN).ok()?;
         let (path, rest) = rest.split_at_checked(path_len)?;
         bytes = rest;
-        let (device, inode, nr_bytes) = (take(head, 0), take(head, 8), take(head, 16));
+        let (device, inode) = (take(head, 0), take(head, 8));
+        let nr_bytes = take(head, 16).min(SMALL_BYTES_MAX);
         Some((SmallFile { device, inode, nr_bytes, is_written, path_len }, path))
     })
 }
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_was_scribbled_over_is_seen() {
+    fn a_record_of_changed_bytes_is_refused() {
         let page: Vec<u8> = (0..4096_u32).map(|at| at as u8).collect();
         let label = MissRecord { id: 5, index: 9, writes: 2, ..MissRecord::default() };
         let record = label.sealed(&page);

@@ -69,7 +69,7 @@ impl MissRing {
         self.file.as_fd()
     }
 
-    /// Copies page `nr` of all pushed pages. Only the label tells if the copy is valid.
+    /// Copies page `nr` of all pushed pages. Only the record tells if the copy is valid.
     ///
     /// # Cost
     /// The copy.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_taken_from_where_they_were_set_down() {
+    fn pages_are_taken_from_their_slots() {
         let ring = MissRing::new().unwrap();
         let mut page = [0; FRAME_BYTES];
         for round in 0..3 {

@@ -5,14 +5,14 @@
 //!   HeldFiles     a file opened under a lease               open_held
 //!                 frames that other processes read          shared_files
 //!                 memory for other uses of the server       frame_use
-//!   SharedPages   hits and misses of other processes        touch_ranges, admit, bring_in
+//!   SharedPages   hits and misses of other processes        touch_ranges, insert, bring_in
 //!                 visibility of a file's pages              hide, show, show_only_to
 //!   MappedPages   pages that other processes map            page_file, map_in, map_in_to_write
 //! ```
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
-//! frames. A process that reads a missing page from disk may offer the bytes for admission. The
-//! cache admits the bytes unless the file was written through the cache in the meantime.
+//! frames. A process that reads a missing page from disk may pass the bytes to the cache. The
+//! cache inserts the page unless the file was written through the cache in the meantime.
 
 use crate::engine::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
@@ -68,7 +68,7 @@ pub trait SharedPages {
     /// Returns true if the file system supports a file of `len` bytes.
     fn allows_len(&self, len: u64) -> bool;
 
-    /// Hides the file's pages from all views. Earlier reads are not admitted.
+    /// Hides the file's pages from all views. Pages read earlier are refused.
     fn hide(&self);
 
     /// Shows the file's pages to views again.
@@ -131,7 +131,7 @@ pub enum Inserted {
     /// The page was absent, and is resident now.
     New,
     /// The page was resident already, so it was read twice.
-    Twice,
+    AlreadyResident,
     /// The page is not resident.
     Refused,
 }

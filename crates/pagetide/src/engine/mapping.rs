@@ -241,7 +241,7 @@ impl Mapping {
         }
     }
 
-    /// Records an imminent change, so that data read past the cache earlier is not admitted. Call
+    /// Records an imminent change, so that data read past the cache earlier is refused. Call
     /// before taking the page's lock, or with all writers excluded.
     #[inline]
     pub(crate) fn note_writer(&self) {

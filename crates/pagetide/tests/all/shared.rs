@@ -100,7 +100,7 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     assert_eq!(both.look(2).unwrap(), pattern_at(2 * PAGE as u64, PAGE));
     let bytes = pattern_at(2 * PAGE as u64, PAGE);
     let again = both.file.insert(2, before, bytes.as_slice().try_into().unwrap());
-    assert_eq!(again, Inserted::Twice, "a hit");
+    assert_eq!(again, Inserted::AlreadyResident, "a hit");
     let stats = both.cache.stats();
     assert_eq!(
         (stats.misses, stats.hits, stats.device_reads),

@@ -9,7 +9,7 @@
 //! ```text
 //!               no lease possible, excluded: opened natively
 //!              +----------------------------------------------+
-//!   Free ------+--- lease --> Ours ---- last close: written back, released ---> Free
+//!   Free ------+--- lease --> Cache--- last close: written back, released ---> Free
 //!                              |
 //!                              | another opener breaks the lease; mapped, locked, standard output
 //!                              v
@@ -172,18 +172,21 @@ impl ServedFile {
         is_fresh: bool,
     ) -> Result<LeasedFile, Reason> {
         let taken = server.copies.take(&self.copy);
-        let is_small = server.small_files.remove(self.key.numbers());
+        let small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
         match LeasedFile::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
-                if is_small {
+                if small.is_some() {
                     opened.has_pages_of_the_run();
                 }
                 Ok(opened)
             }
             Err(reason) => {
                 server.copies.put_back(&self.copy, stand_in, taken);
+                if let Some(small) = small {
+                    server.small_files.put_back(self.key.numbers(), &small);
+                }
                 Err(reason)
             }
         }

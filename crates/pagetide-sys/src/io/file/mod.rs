@@ -95,7 +95,12 @@ pub struct StoreFile {
 
 #[derive(Debug)]
 enum Descriptors {
-    Two { buffered: File, direct: Option<File> },
+    Two {
+        buffered: File,
+        direct: Option<File>,
+        /// The description of `buffered` is also the caller's.
+        is_shared: bool,
+    },
     One(Held),
 }
 
@@ -129,7 +134,7 @@ impl StoreFile {
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
         }
-        Ok(StoreFile::over(buffered, options.write, options.direct))
+        Ok(StoreFile::over(buffered, options.write, options.direct, false))
     }
 
     /// Opens the file of a descriptor again, with descriptors of its own. `file` must be open for
@@ -146,8 +151,9 @@ impl StoreFile {
             return Err(OpenStoreError::NotRegular { kind });
         }
         let own = OpenOptions::new().read(true).write(write).open(path_of(file));
+        let is_shared = own.is_err();
         let own = own.or_else(|refused| share(file, refused)).map_err(os)?;
-        Ok(StoreFile::over(own, write, direct))
+        Ok(StoreFile::over(own, write, direct, is_shared))
     }
 
     /// Creates an unnamed file of `len` zeros in `folder`, accessible only to its owner, and
@@ -158,7 +164,7 @@ impl StoreFile {
     pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
         let file = nameless::create(folder)?;
         file.set_len(len)?;
-        Ok(StoreFile::over(file, true, direct))
+        Ok(StoreFile::over(file, true, direct, false))
     }
 
     /// Takes an open file that the caller uses exclusively, for example by a lease. It must be open
@@ -173,9 +179,9 @@ impl StoreFile {
         Ok(StoreFile { descriptors: Descriptors::One(held), cached_from })
     }
 
-    fn over(buffered: File, write: bool, direct: bool) -> StoreFile {
+    fn over(buffered: File, write: bool, direct: bool, is_shared: bool) -> StoreFile {
         let direct = if direct { open_direct(&buffered, write) } else { None };
-        let descriptors = Descriptors::Two { buffered, direct };
+        let descriptors = Descriptors::Two { buffered, direct, is_shared };
         StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) }
     }
 
@@ -205,7 +211,7 @@ impl StoreFile {
     /// file. A file system without leases, and the file of another user, count as open.
     pub fn close_if_sole(self) -> Option<StoreFile> {
         let StoreFile { descriptors, cached_from } = self;
-        let Descriptors::Two { buffered, direct } = descriptors else {
+        let Descriptors::Two { buffered, direct, is_shared: false } = descriptors else {
             return Some(StoreFile { descriptors, cached_from });
         };
         let was_direct = direct.is_some();
@@ -215,7 +221,10 @@ impl StoreFile {
         }
         let write = read_access(&buffered).is_ok_and(|(_, write)| write);
         let direct = if was_direct { open_direct(&buffered, write) } else { None };
-        Some(StoreFile { descriptors: Descriptors::Two { buffered, direct }, cached_from })
+        Some(StoreFile {
+            descriptors: Descriptors::Two { buffered, direct, is_shared: false },
+            cached_from,
+        })
     }
 
     /// Returns true if aligned requests bypass the kernel's page cache.

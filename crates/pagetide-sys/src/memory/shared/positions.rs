@@ -1,4 +1,4 @@
-//! File positions that several processes move without a server.
+//! File positions that several processes read and move without a server.
 //!
 //! **Problem.** Asking the server for the position is a round trip between two threads, as long as
 //! copying 100 KiB.
@@ -13,8 +13,10 @@
 //! ```
 //!
 //! **Data and invariants.** A word belongs to one description for ever. A closed word does not
-//! move: the closer holds the position. Any value is a valid position, so a client that overwrites
-//! the file breaks only its own positions. Only read-only descriptions get words.
+//! move: the closer holds the position. Any value is a valid position. There are two files. Clients
+//! move the words of read-only descriptions, and a client that overwrites them breaks only these
+//! positions. The words of writable descriptions are in a file that clients can only read
+//! ([`PositionView`]).
 //!
 //! **Ignored.** Descriptions beyond [`NR_WORDS`].
 //!
@@ -71,7 +73,7 @@ impl Positions {
     ///
     /// # Errors
     /// Fails as [`Positions::open`] does.
-    pub fn open_to_look(file: BorrowedFd<'_>) -> io::Result<PositionView> {
+    pub fn open_view(file: BorrowedFd<'_>) -> io::Result<PositionView> {
         if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -250,7 +252,7 @@ mod tests {
     fn a_word_moves_to_any_position_and_others_only_look() {
         let (here, there) = both();
         let number = here.take(40).expect("the first");
-        let look = Positions::open_to_look(here.file().expect("made here")).expect("as long");
+        let look = Positions::open_view(here.file().expect("made here")).expect("as long");
         assert_eq!(there.update(number, |now| now.checked_sub(50)), None);
         assert_eq!(there.update(number, |now| now.checked_sub(15)), Some(25));
         assert_eq!(look.get(number), Some(25));
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bits_are_a_position_and_any_number_a_place() {
+    fn any_bits_are_a_position_and_any_number_a_word() {
         let (here, there) = both();
         let number = here.take(0).expect("the first");
         here.word(number).store(u64::MAX >> 1, Ordering::Relaxed);

@@ -129,7 +129,7 @@ impl ReadMarks {
     }
 
     /// Waits until the page's mark is gone, or for a signal. Removes a mark that still exists after
-    /// [`WAIT_MAX`].
+    /// 20 ms.
     pub fn wait(&self, tag: u32, index: u64) {
         let (word, key) = self.find(tag, index);
         let waited = key | WAITED;

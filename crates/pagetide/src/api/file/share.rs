@@ -3,11 +3,11 @@
 //! ```text
 //!   other process: page found by tag and index --> copies the page         touch_pages, in batches
 //!                  absent, one of many         --> the cache reads it      bring_in
-//!                  absent, single              --> reads it from the file  admit, with the bytes
+//!                  absent, single              --> reads it from the file  insert, with the bytes
 //! ```
 //!
-//! Bytes are inserted as the contents of the file on disk. They are refused once the file
-//! was written through the cache, because the current contents may then be in the cache only.
+//! Bytes are inserted as the contents of the file on disk. They are refused once the file was
+//! written through the cache, because the current contents may then be in the cache only.
 
 use super::read::Piece;
 use super::{File, Handle};
@@ -160,7 +160,7 @@ impl SharedPages for File {
                 // Published, because the process that read the page had not found it.
                 page.publish();
             }
-            return Inserted::Twice;
+            return Inserted::AlreadyResident;
         }
         // Checked under the page's lock: a writer counts itself before it takes the lock.
         if mapping.writes() != writes {
