@@ -1,7 +1,7 @@
 //! This process's part in a run, from its environment.
 //!
 //! ```text
-//!   PAGETIDE_RUN=20:1:pagetide-4711-af03   wire::VERSION, flags, server's name
+//!   PAGETIDE_RUN=21:1:pagetide-4711-af03   wire::VERSION, flags, server's name
 //!   wiped page   this process's number and other state; zero in each child, however it was made
 //! ```
 //!

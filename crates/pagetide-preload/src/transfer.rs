@@ -17,7 +17,9 @@ use crate::serve::{plain, request};
 use crate::{limits, memory, next, process, serve, view};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::write as flag;
-use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reason, Reply, Request};
+use pagetide_run::wire::{
+    CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reason, Reply, Request, bring_in,
+};
 
 /// The parts of a call's memory from byte `skip` on, as many as fit a packet.
 struct Window {
@@ -327,7 +329,9 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
             }
         }
         let wanted = (len - done).min(CHUNK_BYTES) as u64;
-        let one = Request { offset: at as i64, len: wanted, ..Request::new(Op::BringIn, id) };
+        let flags = if goes_on { bring_in::CONTINUES } else { 0 };
+        let offset = at as i64;
+        let one = Request { offset, len: wanted, flags, ..Request::new(Op::BringIn, id) };
         match plain(one) {
             Ok(Some(reply)) if reply.result == 0 => return Ok(Progress::Whole(done)),
             Ok(Some(reply)) => counted = done + reply.result as usize,

@@ -1,4 +1,4 @@
-import fcntl, mmap, os, subprocess, sys, threading
+import ctypes, fcntl, mmap, os, subprocess, sys, threading
 
 nr_files = 0
 SHORT, LONG = b'short' * 100, bytes(range(256)) * 2048
@@ -187,6 +187,36 @@ with open('program', 'w') as file:
     file.write('#!/bin/sh\nexit 7\n')
 os.chmod('program', 0o755)
 assert subprocess.run(['./program']).returncode == 7
+
+# A record lock by another descriptor stays when the file is long and could be managed.
+name, fd = create(os.O_WRONLY)
+reader = os.open(name, os.O_RDONLY)
+fcntl.lockf(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)
+assert os.write(fd, LONG) == len(LONG)
+take = f"""
+import fcntl, os
+try:
+    fcntl.lockf(os.open('{name}', os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    raise SystemExit(3)
+"""
+assert subprocess.run([sys.executable, '-c', take]).returncode == 3, 'the lock is lost'
+os.close(reader)
+end(name, fd, SHORT + LONG)
+
+# A child that no fork handler has seen shares the descriptor.
+libc = ctypes.CDLL(None)
+if hasattr(libc, '_Fork'):
+    for flags in os.O_RDWR, os.O_WRONLY | os.O_APPEND:
+        name, fd = create(flags)
+        os.set_inheritable(fd, True)
+        child = libc._Fork()
+        if child == 0:
+            os.write(fd, LONG)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.write(fd, b'end') == 3
+        end(name, fd, SHORT + LONG + b'end')
 
 # The descriptor of a closed file is used again.
 for nr in range(300):

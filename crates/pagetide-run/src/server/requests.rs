@@ -15,7 +15,7 @@ use super::leased_file::LeasedFile;
 use super::position::Words;
 use super::served_file::{Description, Durability, Inner, Ownership};
 use crate::errno::{Errno, IntoErrno};
-use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
+use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, bring_in, lend};
 use pagetide::seam::SharedPages;
 use pagetide::{Advice, File};
 use pagetide_sys::lease::LeaseKind;
@@ -126,7 +126,8 @@ impl Description {
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         self.share_apart(|_, handle| {
             let len = request.len.min(CHUNK_BYTES as u64);
-            let nr_bytes = handle.bring_in(offset, len).errno()?;
+            let continues = request.flags & bring_in::CONTINUES != 0;
+            let nr_bytes = handle.bring_in(offset, len, continues).errno()?;
             Ok(Answer::of(Reply { tag: tag_of(handle), ..Reply::done(nr_bytes as i64) }))
         })
     }

@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
 /// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -148,6 +148,7 @@ ops! {
     /// Reads `len` bytes at `offset`.
     ReadAt,
     /// Fills pages as `ReadAt` does, without the bytes. The caller finds the pages by their tag.
+    /// With [`bring_in::CONTINUES`] in `flags`, the pages belong to a stream.
     /// Replies with the number of bytes present.
     BringIn,
     /// Writes the payload at the position, up to file offset `len`. The payload is in the packet or
@@ -278,6 +279,12 @@ pub mod fault {
     pub const OTHER_FILE: i64 = 2;
     /// The file is too short for a writable mapping: see [`super::Reason::Short`].
     pub const TOO_SHORT: i64 = 3;
+}
+
+/// Flags of [`Op::BringIn`].
+pub mod bring_in {
+    /// The read continues the description's last read.
+    pub const CONTINUES: u64 = 1;
 }
 
 /// Lend flags.

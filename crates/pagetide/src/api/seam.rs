@@ -93,11 +93,12 @@ pub trait SharedPages {
 
     /// Reads a range in as [`File::read_at`](crate::File::read_at) does, without copying bytes.
     /// Returns the number of bytes of the range that the file has. Views find the pages if there is
-    /// a frame for each.
+    /// a frame for each. With `continues`, the range belongs to a stream: its reader found the pages
+    /// before by itself.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
-    fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError>;
+    fn bring_in(&self, offset: u64, len: u64, continues: bool) -> Result<u64, ReadError>;
 
     /// Records hits of a view on `nr` pages from `first` on. Skips absent pages.
     fn touch_pages(&self, first: u64, nr: u64);

@@ -80,13 +80,16 @@ fn what_is_brought_in_is_found() {
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE + 10));
     assert_eq!(both.view.file(both.tag, &(0..1)), Some((8 * PAGE as u64 + 10, 0)));
     assert_eq!(both.look(3), None);
-    assert_eq!(both.file.bring_in(3 * PAGE as u64 + 5, 2 * PAGE as u64).unwrap(), 2 * PAGE as u64);
+    assert_eq!(
+        both.file.bring_in(3 * PAGE as u64 + 5, 2 * PAGE as u64, false).unwrap(),
+        2 * PAGE as u64
+    );
     for index in 3..=5 {
         assert_eq!(both.look(index).unwrap(), pattern_at(index * PAGE as u64, PAGE), "{index}");
     }
     assert_eq!(both.cache.stats().misses, 3);
-    assert_eq!(both.file.bring_in(8 * PAGE as u64, 1 << 20).unwrap(), 10, "the file ends");
-    assert_eq!(both.file.bring_in(9 * PAGE as u64, 1).unwrap(), 0);
+    assert_eq!(both.file.bring_in(8 * PAGE as u64, 1 << 20, false).unwrap(), 10, "the file ends");
+    assert_eq!(both.file.bring_in(9 * PAGE as u64, 1, false).unwrap(), 0);
     both.cache.validate();
 }
 
@@ -169,7 +172,7 @@ fn nothing_is_found_of_a_file_that_is_hidden() {
     let dir = tempfile::tempdir().unwrap();
     let both = both(&patterned_file(dir.path(), "a", 8 * PAGE));
     let before = both.writes();
-    both.file.bring_in(0, PAGE as u64).unwrap();
+    both.file.bring_in(0, PAGE as u64, false).unwrap();
     both.file.hide();
     assert_eq!(both.view.file(both.tag, &(0..1)), None);
     assert!(!both.insert(4, before));
@@ -183,7 +186,7 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     let marker = || both.view.marker(both.tag);
     assert_eq!(marker(), u64::MAX);
     // Four pages, the marker in the second. Eight more, a 16th of memory, the marker in the first.
-    assert_eq!(both.file.bring_in(0, PAGE as u64).unwrap(), PAGE as u64);
+    assert_eq!(both.file.bring_in(0, PAGE as u64, false).unwrap(), PAGE as u64);
     assert_eq!(marker(), 1);
     both.file.touch_pages(1, 1);
     assert_eq!(marker(), 4);

@@ -60,7 +60,7 @@ impl MappedPages for File {
             if index >= handle.nr_mappable() {
                 return Ok(false);
             }
-            self.bring_in(index << PAGE_SHIFT, 1)?;
+            self.bring_in(index << PAGE_SHIFT, 1, false)?;
             if handle.put(index)? {
                 return Ok(true);
             }

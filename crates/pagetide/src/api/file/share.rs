@@ -10,7 +10,7 @@
 //! written through the cache, because the current contents may then be in the cache only.
 
 use super::read::Piece;
-use super::{File, Handle};
+use super::{File, Handle, NO_PAGE};
 use crate::api::seam::{Inserted, SharedPages};
 use crate::engine::errors::ReadError;
 use crate::engine::stats::counters::Event;
@@ -75,7 +75,7 @@ impl SharedPages for File {
         mapping.agreement.share_as(look.as_ref().ok());
     }
 
-    fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError> {
+    fn bring_in(&self, offset: u64, len: u64, continues: bool) -> Result<u64, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
             return Err(ReadError::NotReadable);
@@ -89,13 +89,15 @@ impl SharedPages for File {
         handle.settle(first..=last)?;
         let previous = handle.last_page.at(cpu).swap(last, Relaxed);
         let is_counted = !handle.no_reuse.load(Relaxed);
+        // Hits before this miss may not be reported yet, and come by threads of several CPUs.
+        let before = if continues { first.checked_sub(1).unwrap_or(NO_PAGE) } else { previous };
         let mut missed_below = 0;
         for index in first..=last {
             let counts = is_counted && (index > first || previous != first);
             let piece = Piece { index, last, within: 0, counts };
             if !handle.read_hit(cpu, &piece, &mut Target::of(&mut []), index >= missed_below) {
                 let (_, filled_end) =
-                    handle.read_miss(cpu, &piece, previous, &mut Target::of(&mut []))?;
+                    handle.read_miss(cpu, &piece, before, &mut Target::of(&mut []))?;
                 missed_below = missed_below.max(filled_end);
             }
             if let Some(page) = handle.mapping.table.page(PageIndex(index)) {
