@@ -219,3 +219,24 @@ fn after_the_wait_no_read_ahead_keeps_a_file_open_that_is_closed() {
         }
     }
 }
+
+/// The hits between two misses are not reported yet, so the miss itself tells that a stream goes on.
+#[test]
+fn a_miss_of_a_stream_reads_further_ahead_than_single_misses() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 512 * PAGE);
+    let nr_resident_after_three_misses = |continues: bool| {
+        let both = both_of(&path, 512);
+        let mut at = 100;
+        for _ in 0..3 {
+            both.file.bring_in(at * PAGE as u64, PAGE as u64, continues).unwrap();
+            while both.look(at).is_some() {
+                at += 1;
+            }
+        }
+        at - 100
+    };
+    let (single, stream) =
+        (nr_resident_after_three_misses(false), nr_resident_after_three_misses(true));
+    assert!(stream >= 2 * single, "{single} {stream}");
+}
