@@ -220,7 +220,7 @@ fn after_the_wait_no_read_ahead_keeps_a_file_open_that_is_closed() {
     }
 }
 
-/// The hits between two misses are not reported yet, so the miss itself tells that a stream goes on.
+/// The hits between two misses are not reported yet, so the miss tells that a stream goes on.
 #[test]
 fn a_miss_of_a_stream_reads_further_ahead_than_single_misses() {
     let dir = tempfile::tempdir().unwrap();
