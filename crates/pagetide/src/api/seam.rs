@@ -93,8 +93,8 @@ pub trait SharedPages {
 
     /// Reads a range in as [`File::read_at`](crate::File::read_at) does, without copying bytes.
     /// Returns the number of bytes of the range that the file has. Views find the pages if there is
-    /// a frame for each. With `continues`, the range belongs to a stream: its reader found the pages
-    /// before by itself.
+    /// a frame for each. With `continues`, the range belongs to a stream, whose reader has found
+    /// the pages before by itself.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
