@@ -9,15 +9,15 @@
 //! them. The thread itself finds a page in its slot until the server has taken it. A packet states
 //! its position, so a lost packet loses only its own pages.
 //!
-//! **Data and invariants.** Forked children do not get the mapping. A ring is released with its
-//! socket. The server's words are untrusted. Only `self_read` uses the ring, and keeps signal
-//! handlers out meanwhile.
+//! **Data and invariants.** A ring is released with its socket. The server's words are untrusted.
+//! Only `self_read` uses the ring, and keeps signal handlers out meanwhile.
 //!
 //! **Ignored.** Unreported pages of a killed process.
 
 use crate::channel::Parcel;
-use crate::{channel, next, own, view};
-use libc::{c_int, iovec};
+use crate::channel::mapping::Mapping;
+use crate::{channel, view};
+use libc::iovec;
 use pagetide_run::wire::{MissRecord, Op, PAGE_SHIFT, RECORD_BYTES, Request};
 use pagetide_sys::miss_ring::{
     AROUND_WORD, AT_ONCE_WORD, NR_SLOTS, RING_BYTES, SLOTS_AT, TAKEN_WORD,
@@ -33,11 +33,7 @@ const FEW: u32 = 4;
 
 #[derive(Clone, Copy)]
 struct MissRing {
-    process: u64,
-    /// The socket of the request for the ring.
-    socket: u32,
-    /// The ring's address, null for none.
-    start: *mut u8,
+    mapping: Mapping,
     nr_pushed: u64,
     nr_reported: u64,
 }
@@ -46,8 +42,7 @@ struct MissRing {
 const LEFT_OUT: MissRecord =
     MissRecord { id: 0, index: 0, is_around: false, continues: true, writes: 0, checksum: 0 };
 
-const NONE: MissRing =
-    MissRing { process: 0, socket: 0, start: std::ptr::null_mut(), nr_pushed: 0, nr_reported: 0 };
+const NONE: MissRing = MissRing { mapping: Mapping::NONE, nr_pushed: 0, nr_reported: 0 };
 
 thread_local! {
     static RING: Cell<MissRing> = const { Cell::new(NONE) };
@@ -60,16 +55,8 @@ thread_local! {
 }
 
 impl MissRing {
-    fn is_own(&self) -> bool {
-        !self.start.is_null() && self.process == own::number()
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.is_own() && self.socket == channel::socket_number()
-    }
-
     fn slot(&self, nr: u64) -> *mut u8 {
-        self.start.wrapping_add(SLOTS_AT + nr as usize % NR_SLOTS * PAGE_BYTES)
+        self.mapping.start.wrapping_add(SLOTS_AT + nr as usize % NR_SLOTS * PAGE_BYTES)
     }
 
     /// Clamped to the possible range.
@@ -80,7 +67,7 @@ impl MissRing {
 
     fn word(&self, nth: usize) -> &AtomicU64 {
         // SAFETY: the front of this thread's ring (S22).
-        unsafe { &*self.start.cast::<AtomicU64>().wrapping_add(nth) }
+        unsafe { &*self.mapping.start.cast::<AtomicU64>().wrapping_add(nth) }
     }
 
     fn is_behind(&self) -> bool {
@@ -91,13 +78,13 @@ impl MissRing {
 /// Returns the server's suggested number of pages to read for a miss, including the wanted ones.
 pub(crate) fn nr_around() -> u64 {
     let ring = RING.get();
-    if ring.is_own() { ring.word(AROUND_WORD).load(Ordering::Relaxed) } else { 0 }
+    if ring.mapping.is_own() { ring.word(AROUND_WORD).load(Ordering::Relaxed) } else { 0 }
 }
 
 /// Returns true if the server suggests to pass each page at once.
 pub(crate) fn is_at_once() -> bool {
     let ring = RING.get();
-    ring.is_own() && ring.word(AT_ONCE_WORD).load(Ordering::Relaxed) != 0
+    ring.mapping.is_own() && ring.word(AT_ONCE_WORD).load(Ordering::Relaxed) != 0
 }
 
 /// Returns consecutive slots to read `nr_pages` pages into, which [`push`] then pushes. `None`
@@ -140,7 +127,7 @@ pub(crate) fn push(record: MissRecord) {
 /// unchanged.
 pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
     let ring = RING.get();
-    if !ring.is_own() {
+    if !ring.mapping.is_own() {
         return None;
     }
     let record_of = |nr: u64| RECORDS.with(|records| records[nr as usize % NR_SLOTS].get());
@@ -156,7 +143,7 @@ pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
 
 pub(crate) fn tell() {
     let mut ring = RING.get();
-    if !ring.is_in_use() {
+    if !ring.mapping.is_in_use() {
         return view::tell();
     }
     let mut records = [0; NR_SLOTS * RECORD_BYTES];
@@ -186,17 +173,14 @@ fn insert_request(ring: &MissRing, bytes: &mut [u8; NR_SLOTS * RECORD_BYTES]) ->
 
 pub(crate) fn tell_pages() {
     let ring = RING.get();
-    if ring.is_in_use() && ring.nr_reported < ring.nr_pushed {
+    if ring.mapping.is_in_use() && ring.nr_reported < ring.nr_pushed {
         tell();
     }
 }
 
 pub(crate) fn release() {
     tell();
-    let ring = RING.replace(NONE);
-    if ring.is_own() {
-        unmap(ring.start.wrapping_sub(PAGE_BYTES) as usize);
-    }
+    RING.replace(NONE).mapping.release();
 }
 
 /// Counts a reason for a ring.
@@ -207,7 +191,7 @@ pub(crate) fn want() {
 /// Requests a ring after a few misses or reports.
 fn own() -> Option<MissRing> {
     let ring = RING.get();
-    if ring.is_in_use() {
+    if ring.mapping.is_in_use() {
         return Some(ring);
     }
     // The program may have closed the socket, and the server no longer consumes the ring.
@@ -217,40 +201,9 @@ fn own() -> Option<MissRing> {
     if nr_wanted < FEW || !channel::enter() || REFUSED_BY.get() == channel::socket_number() {
         return None;
     }
-    let socket = channel::socket_number();
-    REFUSED_BY.set(socket);
-    let file = channel::ask_for_ring()?;
-    let start = map(file);
-    own::close(file);
-    let start = start?;
+    REFUSED_BY.set(channel::socket_number());
+    let mapping = Mapping::new(channel::ask_for_ring()?, RING_BYTES)?;
     REFUSED_BY.set(0);
-    RING.set(MissRing { process: own::number(), socket, start, ..NONE });
+    RING.set(MissRing { mapping, ..NONE });
     Some(RING.get())
-}
-
-fn map(file: c_int) -> Option<*mut u8> {
-    let len = RING_BYTES + 2 * PAGE_BYTES;
-    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-    let arguments = [0, len, libc::PROT_NONE as usize, kind, usize::MAX, 0];
-    // SAFETY: a new mapping at the kernel's choice (S22).
-    let base = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
-    let start = base + PAGE_BYTES;
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let kind = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
-    let arguments = [start, RING_BYTES, access, kind, file as usize, 0];
-    // SAFETY: inside the mapping just made, which it replaces (S22).
-    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
-    let arguments = [start, RING_BYTES, libc::MADV_DONTFORK as usize, 0, 0, 0];
-    // SAFETY: the mapping just made (S22).
-    if mapped.is_ok() && unsafe { next::system(libc::SYS_madvise, arguments) }.is_ok() {
-        return Some(start as *mut u8);
-    }
-    unmap(base);
-    None
-}
-
-fn unmap(base: usize) {
-    // SAFETY: a mapping of the library, with no address in any thread (S22).
-    let _ =
-        unsafe { next::system(libc::SYS_munmap, [base, RING_BYTES + 2 * PAGE_BYTES, 0, 0, 0, 0]) };
 }

@@ -24,11 +24,13 @@ use crate::errno::Errno;
 use crate::pieces::Blocked;
 use crate::serve::NewFileCalls;
 use crate::table::{self, Entry};
-use crate::{alone, errno, lent, manage, next, own, passing, process, room, serve, small_reports};
-use libc::{c_int, c_void, iovec, off_t};
+use crate::{
+    alone, errno, lent, manage, next, own, passing, process, room, serve, small, small_reports,
+};
+use libc::{c_int, iovec, off_t};
 use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 /// Maximum number of bytes that the open new files of a process have written.
 const BYTES_MAX: u64 = pass::WINDOW;
@@ -39,8 +41,8 @@ static NR_OPEN: AtomicUsize = AtomicUsize::new(0);
 static NR_BYTES: AtomicU64 = AtomicU64::new(0);
 /// Number of the process that has left files to the kernel.
 static KEPT_BY: AtomicU64 = AtomicU64::new(0);
-/// A variable of the C library that is not 0 while the process has one thread. Null if unknown.
-static SINGLE_THREADED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// True if forks are seen, and if the C library tells the number of threads.
+static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 pub(crate) fn is_new(fd: c_int) -> bool {
@@ -263,15 +265,12 @@ fn report(fd: c_int, nr_bytes: u64) {
     let arguments = [fd as usize, 0, 0, flags as usize, 0, 0];
     // SAFETY: numbers only (S20).
     let _ = unsafe { next::system(libc::SYS_sync_file_range, arguments) };
-    // SAFETY: all arguments are numbers (S20).
-    unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+    small::drop_pages(fd);
 }
 
 /// Returns true if the C library knows that this process has one thread.
 fn has_one_thread() -> bool {
-    let flag = SINGLE_THREADED.load(Acquire);
-    // SAFETY: a `char` of the C library, which only the first thread changes (S21).
-    !flag.is_null() && unsafe { flag.cast::<u8>().read_volatile() != 0 }
+    IS_PREPARED.load(Acquire) && next::has_one_thread() == Some(true)
 }
 
 /// Prepares this file before the program runs, because open may be called by a signal handler. Each
@@ -280,11 +279,9 @@ pub(crate) fn prepare() {
     extern "C" fn before_fork() {
         give_all();
     }
-    // SAFETY: a string (S21).
-    let flag = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     // SAFETY: a function of this library, which is never unloaded (S20).
     if unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 } {
         serve::set_new_file_calls(NewFileCalls { give, close });
-        SINGLE_THREADED.store(flag, Release);
+        IS_PREPARED.store(next::has_one_thread().is_some(), Release);
     }
 }

@@ -119,6 +119,20 @@ pub(crate) fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void 
     found
 }
 
+/// Returns true if the process has one thread. `None` if the C library is too old to tell.
+pub(crate) fn has_one_thread() -> Option<bool> {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut found = FOUND.load(Relaxed);
+    if found.is_null() {
+        // The program may have a copy of the variable, which the C library then uses.
+        // SAFETY: a string (S21).
+        found = unsafe { dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+        FOUND.store(found, Relaxed);
+    }
+    // SAFETY: a variable of the C library that is one byte (S21).
+    (!found.is_null()).then(|| unsafe { found.cast::<u8>().read_volatile() } != 0)
+}
+
 next! {
     fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int;

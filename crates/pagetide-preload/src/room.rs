@@ -34,7 +34,7 @@ use crate::process::{address, descriptor_limit};
 use crate::scratch::Scratch;
 use libc::{c_char, c_int, c_void, rlimit};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Number of hidden descriptors above the limit, at most.
 const NR_OURS: u64 = 4096;
@@ -136,7 +136,7 @@ pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     }
     let mut work = Work { make, limit, result: None };
     let before = set_mask(libc::SIG_SETMASK, u64::MAX);
-    if is_alone() {
+    if next::has_one_thread() == Some(true) {
         work.run();
         // Restores the limit, which has been valid a moment ago.
         set(limit);
@@ -163,14 +163,6 @@ impl<T, F: FnMut() -> T> Work<T, F> {
             self.result = Some((self.make)());
         }
     }
-}
-
-/// Returns true if the process has one thread. Returns false if the C library is too old to tell.
-fn is_alone() -> bool {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    let found = next::find(&FOUND, "__libc_single_threaded\0").cast::<c_char>();
-    // SAFETY: null, or a variable of the C library's that is one byte (S21).
-    !found.is_null() && unsafe { found.read_volatile() } != 0
 }
 
 /// Raises this process's limit, to make room above the program's.

@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, passing, process, room, self_read, small_reports};
+use crate::{lent, next, passing, process, room, self_read, small, small_reports};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 use std::sync::OnceLock;
@@ -268,8 +268,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
-        // SAFETY: all arguments are numbers (S20).
-        unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+        small::drop_pages(fd);
     }
     let id = match known {
         Entry::Managed(id) => id,

@@ -40,6 +40,12 @@ pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     if is_known { Entry::Kernel } else { Entry::Passing }
 }
 
+/// Drops the clean pages of an open file.
+pub(crate) fn drop_pages(fd: c_int) {
+    // SAFETY: all arguments are numbers (S20).
+    unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
 /// Returns the number of the file's pages in the kernel's page cache, `None` if unknown.
 pub(crate) fn nr_cached(fd: c_int) -> Option<u64> {
     let (whole, mut counts) = ([0_u64; 2], Counts::default());

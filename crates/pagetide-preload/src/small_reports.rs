@@ -18,6 +18,7 @@
 use crate::channel::{self, Parcel};
 use crate::{errno, next, own, process};
 use libc::{c_int, iovec};
+use pagetide_run::storage::Storage;
 use pagetide_run::wire::{Op, PATH_BYTES_MAX, Request, SMALL_FILE_BYTES, SmallFile, pass};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
@@ -46,7 +47,7 @@ const NOT_FOUND_MAX: u64 = 3;
 /// Returns false if the server cannot follow the file's path.
 #[cold]
 pub(crate) fn add(fd: c_int, stat: &libc::stat, nr_bytes: u64, is_written: bool) -> bool {
-    match Storage::of(fd, stat.st_dev) {
+    match storage_of(fd, stat.st_dev) {
         // Nothing can be dropped.
         Storage::Memory if is_written => return true,
         // The server must not wait for a program or another machine.
@@ -151,46 +152,25 @@ fn send(records: *const u8, len: usize, waits: bool) -> bool {
     is_found
 }
 
-/// The storage of a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Storage {
-    /// The pages in memory are the only storage.
-    Memory = 0,
-    /// A disk of this machine.
-    Local = 1,
-    /// Another machine, or a program of this one.
-    Other = 2,
-}
-
-impl Storage {
-    /// Returns the storage of a file on this device. Remembers the answer for the last device.
-    fn of(fd: c_int, device: u64) -> Storage {
-        /// File systems on disks of this machine: ext, XFS, Btrfs, F2FS, overlay, ZFS, bcachefs.
-        const LOCAL: [u64; 7] =
-            [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x794c_7630, 0x2fc1_2fc1, 0xca45_1a4e];
-        const RAMFS: u64 = 0x8584_58f6;
-        const KNOWN: u64 = 4;
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let word = device << 3 | KNOWN;
-        let last = LAST.load(Relaxed);
-        if last & !3 == word {
-            return [Storage::Memory, Storage::Local, Storage::Other][(last as usize & 3).min(2)];
-        }
-        let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
-        let arguments = [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0];
-        // SAFETY: room for one answer (S20).
-        if unsafe { next::system(libc::SYS_fstatfs, arguments) }.is_err() {
-            return Storage::Other;
-        }
-        // SAFETY: the call has filled it (S20).
-        let storage = match unsafe { found.assume_init() }.f_type as u64 {
-            kind if kind == libc::TMPFS_MAGIC as u64 || kind == RAMFS => Storage::Memory,
-            kind if LOCAL.contains(&kind) => Storage::Local,
-            _ => Storage::Other,
-        };
-        LAST.store(word | storage as u64, Relaxed);
-        storage
+/// Returns the storage of a file on this device. Remembers the answer for the last device.
+fn storage_of(fd: c_int, device: u64) -> Storage {
+    const KNOWN: u64 = 4;
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let word = device << 3 | KNOWN;
+    let last = LAST.load(Relaxed);
+    if last & !3 == word {
+        return [Storage::Memory, Storage::Local, Storage::Other][(last as usize & 3).min(2)];
     }
+    let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
+    let arguments = [fd as usize, found.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: room for one answer (S20).
+    if unsafe { next::system(libc::SYS_fstatfs, arguments) }.is_err() {
+        return Storage::Other;
+    }
+    // SAFETY: the call has filled it (S20).
+    let storage = Storage::of_kind(unsafe { found.assume_init() }.f_type as u64);
+    LAST.store(word | storage as u64, Relaxed);
+    storage
 }
 
 /// Reads the path of an open file. Returns its length, or `None` for a file without a name.

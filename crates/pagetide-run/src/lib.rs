@@ -24,6 +24,7 @@
 //! files.
 
 pub mod program;
+pub mod storage;
 pub mod wire;
 
 #[cfg(feature = "server")]

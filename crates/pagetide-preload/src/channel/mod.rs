@@ -13,6 +13,7 @@
 //! **Ignored.** A handler that leaves by longjmp in the middle of a request. Its thread then uses a
 //! socket for each request, which is slow but correct.
 
+pub(crate) mod mapping;
 pub(crate) mod window;
 
 use crate::errno::Errno;

@@ -7,19 +7,20 @@
 //!                                 server sleeps? wake it by the socket
 //! ```
 //!
-//! **Data and invariants.** Forked children do not get the mapping. A window is released with its
-//! socket. The server's words are untrusted. A thread uses its window only with its
-//! socket, so a signal handler meanwhile uses another socket.
+//! **Data and invariants.** A window is released with its socket. The server's words are
+//! untrusted. A thread uses its window only with its socket, so a signal handler meanwhile uses
+//! another socket.
 //!
 //! **Ignored.** Memory that ceases to exist between the check and the copy.
 //!
-//! Source: process_vm_readv(2), madvise(2) `MADV_DONTFORK`.
+//! Source: process_vm_readv(2).
 
+use super::mapping::Mapping;
 use super::{
     Answer, Parcel, Received, ask_for_window, lost, receive, send, socket_number, with_socket,
 };
 use crate::errno::Errno;
-use crate::{memory, next, own, process};
+use crate::{memory, next, process};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, PAGE_SHIFT, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request};
 use pagetide_sys::Patience;
@@ -38,18 +39,13 @@ const SHORT_PART: usize = 64 << 10;
 
 #[derive(Clone, Copy)]
 struct Window {
-    process: u64,
-    /// The socket of the request for the window.
-    socket: u32,
-    /// The window's address, null for none.
-    start: *mut u8,
+    mapping: Mapping,
     /// Length of the bytes.
     len: usize,
     nr_posted: u64,
 }
 
-const NONE: Window =
-    Window { process: 0, socket: 0, start: std::ptr::null_mut(), len: 0, nr_posted: 0 };
+const NONE: Window = Window { mapping: Mapping::NONE, len: 0, nr_posted: 0 };
 
 /// Set once the kernel has refused to copy from the process's own memory.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
@@ -63,23 +59,15 @@ thread_local! {
 }
 
 impl Window {
-    fn is_own(&self) -> bool {
-        !self.start.is_null() && self.process == own::number()
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.is_own() && self.socket == socket_number()
-    }
-
     fn words(&self) -> Words<'_> {
-        let page = self.start.cast_const().cast::<AtomicU64>();
+        let page = self.mapping.start.cast_const().cast::<AtomicU64>();
         // SAFETY: the first page of this thread's window (S22).
         let page = unsafe { std::slice::from_raw_parts(page, PAGE_BYTES / 8) };
         Words::new(page).expect("a page has more words")
     }
 
     fn bytes(&self) -> *mut u8 {
-        self.start.wrapping_add(BYTES_AT)
+        self.mapping.start.wrapping_add(BYTES_AT)
     }
 }
 
@@ -87,7 +75,7 @@ impl Window {
 /// `nr_bytes` is the length of the write to come.
 pub(crate) fn len(nr_bytes: usize) -> usize {
     let window = WINDOW.get();
-    if window.is_in_use() {
+    if window.mapping.is_in_use() {
         return window.len;
     }
     // The program may have closed the socket, and the server no longer polls the window.
@@ -102,14 +90,11 @@ pub(crate) fn len(nr_bytes: usize) -> usize {
 }
 
 fn request_window() -> Option<usize> {
-    let socket = socket_number();
-    REFUSED_BY.set(socket);
+    REFUSED_BY.set(socket_number());
     let (file, len) = ask_for_window()?;
-    let start = map(file, BYTES_AT + len);
-    own::close(file);
-    let start = start?;
+    let mapping = Mapping::new(file, BYTES_AT + len)?;
     REFUSED_BY.set(0);
-    WINDOW.set(Window { process: own::number(), socket, start, len, nr_posted: 0 });
+    WINDOW.set(Window { mapping, len, nr_posted: 0 });
     Some(len)
 }
 
@@ -123,7 +108,7 @@ pub(crate) fn ask(request: &Request, source: &[iovec]) -> Option<Result<Answer, 
     let nr_bytes = source.iter().map(|part| part.iov_len).sum::<usize>();
     let by_window = |fd| {
         let mut window = WINDOW.get();
-        if !window.is_in_use() || nr_bytes > window.len {
+        if !window.mapping.is_in_use() || nr_bytes > window.len {
             return None;
         }
         if !copy_in(&window, source) {
@@ -224,36 +209,5 @@ fn copy_by_kernel(part: &iovec, to: *mut u8) -> Option<bool> {
 
 /// Unmaps this thread's window.
 pub(super) fn release() {
-    let window = WINDOW.replace(NONE);
-    if window.is_own() {
-        unmap(window.start.wrapping_sub(PAGE_BYTES) as usize, BYTES_AT + window.len);
-    }
-}
-
-/// Maps the first `len` bytes of the file between two guard pages.
-fn map(file: c_int, len: usize) -> Option<*mut u8> {
-    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-    let whole = len + 2 * PAGE_BYTES;
-    let arguments = [0, whole, libc::PROT_NONE as usize, kind, usize::MAX, 0];
-    // SAFETY: a new mapping at the kernel's choice (S22).
-    let base = unsafe { next::system(libc::SYS_mmap, arguments) }.ok()?;
-    let start = base + PAGE_BYTES;
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let kind = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
-    let arguments = [start, len, access, kind, file as usize, 0];
-    // SAFETY: inside the mapping just made, which it replaces (S22).
-    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
-    let arguments = [start, len, libc::MADV_DONTFORK as usize, 0, 0, 0];
-    // SAFETY: the mapping just made (S22).
-    if mapped.is_ok() && unsafe { next::system(libc::SYS_madvise, arguments) }.is_ok() {
-        return Some(start as *mut u8);
-    }
-    unmap(base, len);
-    None
-}
-
-fn unmap(base: usize, len: usize) {
-    let arguments = [base, len + 2 * PAGE_BYTES, 0, 0, 0, 0];
-    // SAFETY: a mapping of the library, with no address in any thread (S22).
-    let _ = unsafe { next::system(libc::SYS_munmap, arguments) };
+    WINDOW.replace(NONE).mapping.release();
 }

@@ -1,6 +1,7 @@
 //! Identifies the file behind a descriptor, opens the file again, and tells where its pages are.
 
 use crate::errno::Errno;
+use crate::storage::Storage;
 use pagetide_sys::kernel_cache::read_kernel_cache;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::process::Uid;
@@ -55,12 +56,8 @@ pub(super) fn is_uncached(file: impl AsFd) -> bool {
 
 /// Returns true if the file's pages in memory are its only storage.
 pub(super) fn is_in_memory(file: &OwnedFd) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    const HUGETLBFS: u64 = 0x9584_58f6;
-    let is_one =
-        |stat: rustix::fs::StatFs| [TMPFS, RAMFS, HUGETLBFS].contains(&(stat.f_type as u64));
-    rustix::fs::fstatfs(file).is_ok_and(is_one)
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|stat| Storage::of_kind(stat.f_type as u64) == Storage::Memory)
 }
 
 /// Returns the user that may use the server. The server never changes its user.

@@ -11,6 +11,7 @@
 //! file gets blocks before the length grows.
 
 use crate::errno::{Errno, IntoErrno};
+use crate::storage::{Storage, TMPFS};
 use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
 use pagetide::seam::{HeldFiles, MappedPages, SharedPages};
 use pagetide::{Advice, File};
@@ -498,16 +499,8 @@ fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
 /// Returns true if each change of the file breaks leases, because the change goes through this
 /// kernel. Network and user-space file systems have other paths for changes.
 fn is_local(real: &std::fs::File) -> bool {
-    const EXT: u64 = 0xef53;
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683e;
-    const F2FS: u64 = 0xf2f5_2010;
-    const TMPFS: u64 = 0x0102_1994;
-    const OVERLAY: u64 = 0x794c_7630;
-    const ZFS: u64 = 0x2fc1_2fc1;
-    const BCACHEFS: u64 = 0xca45_1a4e;
-    let local = [EXT, XFS, BTRFS, F2FS, TMPFS, OVERLAY, ZFS, BCACHEFS];
-    rustix::fs::fstatfs(real).is_ok_and(|stat| local.contains(&(stat.f_type as u64)))
+    let is_one = |kind| kind == TMPFS || Storage::of_kind(kind) == Storage::Local;
+    rustix::fs::fstatfs(real).is_ok_and(|stat| is_one(stat.f_type as u64))
 }
 
 fn write_zeros(handle: &File, from: u64, end: u64) -> Result<(), Errno> {

@@ -113,6 +113,13 @@ pub struct Server {
     window_bytes: usize,
 }
 
+/// Returns one more reference, or `None` if `nr_max` are in use.
+fn one_more(counted: &Arc<()>, nr_max: usize) -> Option<Arc<()>> {
+    let one = Arc::clone(counted);
+    // Two of the references are not in use: the server's and the new one.
+    (Arc::strong_count(&one) <= nr_max + 1).then_some(one)
+}
+
 impl Server {
     /// Makes a server of `cache`, which was built as shared.
     ///
@@ -373,16 +380,12 @@ impl Server {
 
     /// Returns a reference for one more miss ring, or `None` at the maximum.
     fn count_ring(&self) -> Option<Arc<()>> {
-        let counted = Arc::clone(&self.miss_rings);
-        // Two of the references are not rings: the server's and the new one.
-        (Arc::strong_count(&counted) <= NR_RINGS_MAX + 1).then_some(counted)
+        one_more(&self.miss_rings, NR_RINGS_MAX)
     }
 
     /// Returns a reference for one more write window, or `None` at the maximum.
     fn count_window(&self) -> Option<Arc<()>> {
-        let counted = Arc::clone(&self.windows);
-        // Two of the references are not windows: the server's and the new one.
-        (Arc::strong_count(&counted) <= NR_WINDOWS_MAX + 1).then_some(counted)
+        one_more(&self.windows, NR_WINDOWS_MAX)
     }
 
     /// Writes the file back before the caller sets times, so that no write-back changes the times.

@@ -32,7 +32,6 @@ pub(crate) mod sealed {
 }
 
 impl CopyTarget for [u8] {}
-impl CopyTarget for Vec<u8> {}
 impl<const N: usize> CopyTarget for [u8; N] {}
 impl CopyTarget for Target<'_> {}
 
@@ -43,14 +42,6 @@ impl sealed::Fillable for [u8] {
     }
 
     #[inline]
-    fn note_filled(&mut self) {}
-}
-
-impl sealed::Fillable for Vec<u8> {
-    fn place(&mut self) -> (*mut u8, usize) {
-        self.as_mut_slice().place()
-    }
-
     fn note_filled(&mut self) {}
 }
 

@@ -40,7 +40,7 @@ mod positions;
 mod read_marks;
 mod view;
 
-pub use positions::{NR_WORDS, PositionView, Positions};
+pub use positions::{PositionView, Positions};
 pub use read_marks::{Mark, ReadMarks};
 pub use view::FrameView;
 

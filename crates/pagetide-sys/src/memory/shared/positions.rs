@@ -31,7 +31,7 @@ use rustix::mm::ProtFlags;
 use crate::memory::mapped::{Mapped, memory_file};
 
 /// The maximum number of descriptions with a word: 1 MiB of words.
-pub const NR_WORDS: u32 = 1 << 17;
+const NR_WORDS: u32 = 1 << 17;
 /// A bit of a word that only the server moves.
 const CLOSED: u64 = 1 << 63;
 const POSITION: u64 = (1 << 43) - 1;

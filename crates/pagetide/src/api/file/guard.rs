@@ -284,7 +284,7 @@ impl PageGuardMut<'_> {
     fn publish(&mut self, index: u64) {
         let (pages, mapping) = (&self.handle.pages, &self.handle.mapping);
         let mut before = vec![0; self.bytes.len()];
-        self.page.read(0, &mut before);
+        self.page.read(0, &mut before[..]);
         let frame = self.page.frame().expect("a guarded page has a frame");
         for change in written::changes(&before, &self.bytes) {
             self.page.write(change.start, &self.bytes[change.clone()]);
