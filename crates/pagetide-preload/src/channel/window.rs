@@ -138,7 +138,7 @@ fn exchange(
     }
     let mut patience = PATIENCE.get();
     let look = || words.answer_to(number).map(Some);
-    let replied = patience.wait(look, || words.client_sleeps(number));
+    let replied = patience.wait(look, || words.announce_client_sleep(number));
     PATIENCE.set(patience);
     if let Some(reply) = replied.filter(|reply| reply[0] != BY_SOCKET) {
         let reply = Reply::decode(reply.map(u64::to_le_bytes).as_flattened());

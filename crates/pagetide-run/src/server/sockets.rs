@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After a write in the window, a thread polls the socket once in so many looks.
+/// Polls of the window for each poll of the socket, after a write by the window.
 const AFTER_POSTS: u32 = 8;
 /// Stack of a connection's thread, in bytes.
 const STACK_BYTES: usize = 512 << 10;
@@ -223,7 +223,9 @@ impl<'a> Connection<'a> {
             let look = (looks_at_socket, look);
             let next = receive_next(socket, &mut packet, &mut patience, look, may_sleep);
             looks_at_socket = if matches!(next, Next::Looked(())) { AFTER_POSTS } else { 1 };
-            window.inspect(|window| window.is_awake());
+            if let Some(window) = window {
+                window.announce_awake();
+            }
             let received = match next {
                 Next::Looked(()) if self.answer_posted().is_err() => return,
                 Next::Looked(()) | Next::Received(Err(Errno::AGAIN)) => continue,

@@ -39,8 +39,8 @@ impl ThreadWindow {
         Ok(ThreadWindow { window: Window::new(server.window_bytes)?, _counted: counted })
     }
 
-    /// Returns the posted write and its bytes, if there is a post. The write is `None` if it is
-    /// none.
+    /// Returns the posted write and its bytes, if there is a post. The write is `None` if the post
+    /// is no valid request to write.
     pub(super) fn claim(&self) -> Option<(Posted, Option<(Request, Source<'_>)>)> {
         let posted = self.window.claim()?;
         let head: [[u8; 8]; REQUEST_BYTES / 8] = posted.request.map(u64::to_le_bytes);

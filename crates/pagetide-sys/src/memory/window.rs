@@ -98,7 +98,7 @@ impl<'a> Words<'a> {
 
     /// Announces that the client sleeps until the server writes to the socket. Returns the reply if
     /// it came meanwhile. The client then must not sleep.
-    pub fn client_sleeps(self, number: u64) -> Option<[u64; REPLY_WORDS]> {
+    pub fn announce_client_sleep(self, number: u64) -> Option<[u64; REPLY_WORDS]> {
         self.0[CLIENT_SLEEPS].store(1, SeqCst);
         if self.0[ANSWERED].load(SeqCst) != number || self.0[CLIENT_SLEEPS].swap(0, SeqCst) == 0 {
             return None;
@@ -182,7 +182,7 @@ impl Window {
     }
 
     /// Announces that the server polls the window again.
-    pub fn is_awake(&self) {
+    pub fn announce_awake(&self) {
         self.words().0[SERVER_SLEEPS].store(0, Relaxed);
     }
 
@@ -255,15 +255,15 @@ mod tests {
         assert!(window.may_sleep());
         assert!(words.post(1, [1; REQUEST_WORDS], 0), "the server has to be woken");
         assert!(!window.may_sleep(), "a request is there");
-        window.is_awake();
+        window.announce_awake();
         let post = window.claim().unwrap();
-        assert_eq!(words.client_sleeps(1), None);
+        assert_eq!(words.announce_client_sleep(1), None);
         assert!(window.answer(&post, REPLY_5), "the client has to be woken");
 
         assert!(!words.post(2, [1; REQUEST_WORDS], 0));
         let post = window.claim().unwrap();
         assert!(!window.answer(&post, REPLY_5));
-        assert_eq!(words.client_sleeps(2), Some(REPLY_5), "an answer is there");
+        assert_eq!(words.announce_client_sleep(2), Some(REPLY_5), "an answer is there");
     }
 
     #[test]
