@@ -109,6 +109,7 @@ pub(crate) struct RunArgs {
     dump_every: Option<Duration>,
     /// Bring in what a run with `--dump` has written to this file, beside the program: of each file
     /// that it opens and that has not changed since, the hottest pages first, until memory is full.
+    /// A file that does not exist brings in nothing.
     #[arg(long, value_name = "FILE")]
     warm: Option<PathBuf>,
     /// Serve metrics to Prometheus at this address, by HTTP at /metrics (of this machine alone
@@ -154,7 +155,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if let Some(MetricsPlace::File(path)) = &args.metrics {
         output::check("the metrics", [path])?;
     }
-    let warm = args.warm.as_deref().map(read_dump).transpose()?;
+    let warm = args.warm.as_deref().map(read_dump).transpose()?.flatten();
     let program = Program {
         command: args.command.clone(),
         library: library::find().map_err(Failure::Refused)?,
@@ -197,12 +198,20 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
-fn read_dump(path: &Path) -> Result<ResidentSet, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::on_path("read the dump", path, &error))?;
-    text.parse().map_err(|error| {
-        Failure::Refused(format!("cannot use {} to warm: {error}", path.display()))
-    })
+/// Reads a dump. Returns `None`, after a note, if there is no such file: the first of several runs
+/// finds none.
+fn read_dump(path: &Path) -> Result<Option<ResidentSet>, Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let path = path.display();
+            terminal::note(&format!("pagetide: {path} does not exist: nothing is warm at first"));
+            return Ok(None);
+        }
+        Err(error) => return Err(Failure::on_path("read the dump", path, &error)),
+    };
+    let unusable = |error| format!("cannot use {} to warm: {error}", path.display());
+    text.parse().map(Some).map_err(|error| Failure::Refused(unusable(error)))
 }
 
 fn build(args: &RunArgs) -> Result<PageCache, Failure> {

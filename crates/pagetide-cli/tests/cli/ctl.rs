@@ -172,6 +172,25 @@ fn a_run_begins_with_what_one_that_was_killed_had() {
     assert_eq!((&warm["pages"], &warm["stale_files"]), (&0.into(), &1.into()), "{told}");
 }
 
+/// The same line starts the first run and all later runs.
+#[test]
+fn a_run_that_finds_no_dump_starts_cold_and_says_so() {
+    let here = folder();
+    let dump = here.path().join("pages");
+    let name = dump.to_str().expect("UTF-8");
+    for is_first in [true, false] {
+        let args = ["run", "--memory", "8M", "--warm", name, "--dump", name, "--", "true"];
+        let output = pagetide().args(args).output().expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("does not exist"), is_first, "{said}");
+    }
+    std::fs::write(&dump, "not a dump").expect("room");
+    let args = ["run", "--memory", "8M", "--warm", name, "--", "true"];
+    let output = pagetide().args(args).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1), "a file of another kind is refused");
+}
+
 #[test]
 fn where_no_cache_is_that_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
