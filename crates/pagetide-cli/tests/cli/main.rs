@@ -5,6 +5,7 @@ mod bench;
 mod claims;
 mod ctl;
 mod demo;
+mod documents;
 mod dump;
 mod equal_questions;
 mod explain;
