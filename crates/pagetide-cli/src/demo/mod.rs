@@ -13,6 +13,7 @@ pub(crate) mod job;
 mod measure;
 pub(crate) mod plan;
 mod plots;
+mod reference;
 mod report;
 mod rounds;
 mod row;
@@ -37,6 +38,7 @@ use clap::builder::ArgPredicate;
 use job::Job;
 use pagetide_core::units::Bytes;
 use plan::Workload;
+use reference::Reference;
 use rounds::Rounds;
 use row::{Outcome, Row};
 use serde::Serialize;
@@ -133,8 +135,14 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         let measured = played.iter().flat_map(|rounds| rounds.to_results(&played)).collect();
         verdict::with_sentences(measured, &rows)
     })?;
-    let text = || table::render(&rows) + &table::speeds(&rows) + "\n" + &lines(&verdict);
-    let document = Document::new("pagetide.demo/1", &rows).about(Judged { verdicts: &verdict });
+    let has_linux = args.subjects.contains(&SubjectName::Linux);
+    let reference = has_linux.then(|| Reference::read(&args.dir));
+    let text = || {
+        let linux = reference.map_or_else(String::new, |linux| format!("{linux}\n"));
+        table::render(&rows) + &table::speeds(&rows) + &linux + "\n" + &lines(&verdict)
+    };
+    let about = Judged { verdicts: &verdict, reference };
+    let document = Document::new("pagetide.demo/1", &rows).about(about);
     args.json.print(&document, text)?;
     if args.no_report {
         return Ok(());
@@ -147,6 +155,9 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
 #[derive(Serialize)]
 struct Judged<'a> {
     verdicts: &'a [String],
+    /// Absent without the subject linux.
+    #[serde(flatten)]
+    reference: Option<Reference>,
 }
 
 fn lines(sentences: &[String]) -> String {

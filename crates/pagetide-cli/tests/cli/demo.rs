@@ -28,6 +28,8 @@ fn tiny_demo_plays_every_workload_under_every_subject() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     assert_eq!(document["schema"], "pagetide.demo/1");
+    let is_known = ["two-lists", "multi-generational"].map(Value::from);
+    assert!(is_known.contains(&document["kernel_lru"]), "{document}");
     let rows = document["rows"].as_array().expect("a list of rows");
     assert_eq!(rows.len(), 5 * 7);
     let verdict = document["verdicts"].as_array().expect("sentences");
