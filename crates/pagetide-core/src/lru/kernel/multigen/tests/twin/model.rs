@@ -1,7 +1,7 @@
 //! The naive model: Linux's rules over plain vectors, maps and sequence numbers.
 //!
 //! Shares only the shadow's layout with the policy. Rules of several versions stand side by side:
-//! `a` is Linux 6.1, `c` 7.3, and neither 6.18.
+//! `a` is Linux 6.1, `c` is 7.3. With neither, the rules are those of 6.18.
 
 use crate::lru::{LruvecId, ReclaimKind, Refusal, ShadowEntry};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
