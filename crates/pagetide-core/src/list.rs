@@ -255,7 +255,6 @@ mod tests {
         (met, order.iter().copied().filter(is_marked).collect())
     }
 
-    /// Scan prefetch specification, section 7, vectors 1, 4 and 5.
     #[test]
     fn a_scan_asks_for_the_folio_that_comes_next() {
         assert_eq!(scan(&[0, 1, 2, 3, 4], 9), (vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4]));

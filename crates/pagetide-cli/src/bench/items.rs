@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   case        contents over memory   gets of
-//!   gets-even   1/0.95                 uniform keys: seed 000's memcached, scaled
+//!   gets-even   1/0.95                 uniform keys: the memcached of docs/seeds.md, scaled
 //!   gets-zipf   4                      keys by zipf 0.99
 //!   sets-zipf   4                      the same with 30 % sets
 //! ```

@@ -43,8 +43,7 @@
 //!
 //! # Sources
 //!
-//! The page allocator specification, sections 1 and 3. The tiering specification, section 7. The
-//! kernel's documented reclaim design.
+//! Linux 6.18's page allocator, reclaim and demotion.
 
 mod alloc;
 mod background;

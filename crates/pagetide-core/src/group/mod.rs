@@ -41,8 +41,8 @@
 //!
 //! # Sources
 //!
-//! The kernel's documented control group v2 memory controller. The multi-gen LRU specification,
-//! sections 6 and 10. The classic LRU specification, sections 5 to 7.
+//! `Documentation/admin-guide/cgroup-v2.rst`, "Memory". Linux 6.18's multi-gen LRU, two lists and
+//! refault distance.
 
 mod charge;
 mod groups;

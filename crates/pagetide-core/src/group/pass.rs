@@ -31,8 +31,8 @@
 //! Ignored: node order. Policies without priorities (the baselines) take all from the first group
 //! that has enough.
 //!
-//! Sources: the multi-gen LRU specification, sections 6, 10 and 15. The kernel's documented control
-//! group v2 (`memory.min`, `memory.low`, `memory.reclaim`).
+//! Sources: Linux 6.18's multi-gen LRU. `Documentation/admin-guide/cgroup-v2.rst` (`memory.min`,
+//! `memory.low`, `memory.reclaim`).
 
 use super::groups::{GlobalOrder, Groups};
 use super::protection::Protection;

@@ -31,8 +31,8 @@
 //! Ignored: giving unclaimed protection to children (the kernel's mount option
 //! `memory_recursiveprot`).
 //!
-//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low`. The classic
-//! LRU specification, section 6, for the share.
+//! Sources: `Documentation/admin-guide/cgroup-v2.rst` (`memory.min`, `memory.low`). The share is
+//! from Linux 6.18's reclaim.
 
 use super::tree::{GroupTree, Guard};
 use crate::ids::GroupId;

@@ -30,7 +30,7 @@
 //! that is met again keeps its place, because only the pass that overrides low takes from it. The
 //! kernel takes from it the second time.
 //!
-//! Source: the multi-gen LRU specification, section 10.
+//! Source: `Documentation/mm/multigen_lru.rst`, "Memcg LRU", and Linux 6.18.
 
 use crate::ids::GroupId;
 use alloc::collections::VecDeque;
@@ -245,7 +245,7 @@ mod tests {
         &lru.bins[slot_of(place.seq)][place.bin]
     }
 
-    /// Specification, section 10, over many draws.
+    /// Checks the module's table over many groups.
     #[test]
     fn operations_land_where_the_table_says() {
         let groups: Vec<GroupId> = (1..100).map(GroupId).collect();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_move_groups_as_specified() {
+    fn visits_move_groups_as_the_table_says() {
         let mut lru = lru_of(&[A, B, C]);
         assert_eq!(lru.visited(A, Visit::Scanned), None);
         assert_eq!(lru.visited(A, Visit::RemovedOrSmall), Some(RotationOp::Tail));

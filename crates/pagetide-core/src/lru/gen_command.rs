@@ -5,7 +5,7 @@
 //!   - 1 0 3 60 1000     evict generations up to 3, at swappiness 60, 1000 pages at most
 //! ```
 //!
-//! Source: the multi-gen LRU specification, section 12.
+//! Source: `Documentation/admin-guide/mm/multigen_lru.rst`, "Experimental features".
 
 use super::LruvecId;
 

@@ -27,8 +27,7 @@
 //! among the lists of that group and its descendants. [`Groups`](crate::group::Groups) carries
 //! these counts. A lruvec without groups treats foreign shadows as shadows of a deleted group.
 //!
-//! Sources: the kernel's documented workingset design, "double CLOCK lists" and "refault distance";
-//! the classic LRU specification, section 7.
+//! Source: Linux 6.18's workingset detection, described at the head of `mm/workingset.c`.
 
 use super::{LruvecId, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 use crate::ids::PageType;

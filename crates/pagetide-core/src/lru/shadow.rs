@@ -11,7 +11,7 @@
 //! age), cut to 37 bits. `w` marks a page of the working set. The page word has 60 bits for the
 //! entry, so the token is three bits shorter than the kernel's.
 //!
-//! Source: the multi-gen LRU specification, section 8; classic LRU, section 7.
+//! Source: Linux 6.18, `mm/workingset.c`.
 
 /// Bits of the token. Clocks are compared modulo `2^TOKEN_BITS`.
 pub const TOKEN_BITS: u32 = 37;
@@ -89,9 +89,9 @@ mod tests {
 
     const LRUVEC: LruvecId = LruvecId { group: 5, node: 1 };
 
-    /// Multi-gen LRU specification, section 8: min_seq 9, six node bits, group 5, node 1.
+    /// Packs `min_seq` 9, group 5, node 1 with six node bits.
     #[test]
-    fn layout_matches_the_specification() {
+    fn layout_matches_linux_6_1() {
         let shadow =
             |refs: u64, w| ShadowEntry::new((9 << 2) | (refs.max(1) - 1), LRUVEC, w).bits();
         assert_eq!(shadow(0, false), 0x1200_0282);

@@ -19,7 +19,7 @@
 //! in whole batches.
 //!
 //! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
-//! Source: the classic LRU specification, section 8.
+//! Source: Linux 6.18, `mm/workingset.c`.
 
 /// Slots of a kernel tree node.
 const NODE_SLOTS: u64 = 64;

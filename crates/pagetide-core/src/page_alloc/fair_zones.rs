@@ -18,8 +18,7 @@
 //! **Ignored.** NUMA: the merged version limits turns to the local node. Only for the lab's
 //! scenario `fair-zones`.
 //!
-//! **Source.** The classic LRU specification, section 10.2. The first patch of the series of 30 May
-//! 2013.
+//! **Source.** "thrash detection-based file cache sizing", 30 May 2013, patch 1.
 
 use alloc::vec::Vec;
 

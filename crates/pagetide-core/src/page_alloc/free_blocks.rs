@@ -13,7 +13,7 @@
 //!
 //! **Ignored.** Frames on per-CPU lists.
 //!
-//! **Source.** The page allocator specification, section 2.
+//! **Source.** Linux 6.18's buddy allocator.
 
 use alloc::string::ToString;
 use core::fmt;

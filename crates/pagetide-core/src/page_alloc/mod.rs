@@ -39,7 +39,7 @@
 //! **Ignored.** Several zones per arena (but see [`WatermarkInputs`] and [`FairZones`]). Migrate
 //! types.
 //!
-//! **Source.** The page allocator specification, sections 1 to 4.
+//! **Source.** Linux 6.18's page allocator.
 
 mod buddy;
 mod fair_zones;

@@ -19,7 +19,8 @@
 //! **Tiny zones (original).** If four batches per CPU exceed a quarter of the zone, lists are
 //! disabled.
 //!
-//! **Source.** The page allocator specification, section 3 (Linux 6.18).
+//! **Source.** Linux 6.18's page allocator, and `Documentation/admin-guide/sysctl/vm.rst`
+//! (`percpu_pagelist_high_fraction`).
 
 use crate::ids::Order;
 use crate::units::PAGE_BYTES;
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_match_the_specification_table() {
+    fn batches_match_linux_6_18() {
         for (managed, batch) in [
             (1, 1),
             (1024, 1),
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn highs_match_the_specification_table() {
+    fn highs_match_linux_6_18() {
         for (managed, high_min, high_max) in [
             (64 * MIB, 40, 256),
             (512 * MIB, 124, 2048),

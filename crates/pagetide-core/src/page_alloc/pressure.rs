@@ -18,7 +18,7 @@
 //!
 //! **Ignored.** Order of several starving allocations.
 //!
-//! **Source.** The page allocator specification, section 7, for the flag. The rest is original.
+//! **Source.** The flag is from Linux 6.18's page allocator. The rest is original.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -17,7 +17,7 @@
 //! before a failure. The last take ignores the watermarks. After a failure the page is read past
 //! the cache.
 //!
-//! **Source.** The page allocator specification, sections 1 and 3. Retries as in the kernel.
+//! **Source.** Linux 6.18's page allocator, retries included.
 
 use super::WatermarkLevel;
 

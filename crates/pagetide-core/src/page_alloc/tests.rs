@@ -285,7 +285,7 @@ impl Twin {
     }
 }
 
-/// The specification's check, from visible counts.
+/// Repeats Linux 6.18's watermark check from visible counts.
 fn may_allocate(zone: &Zone, request: &AllocRequest) -> bool {
     let Some(level) = request.level else { return true };
     let limit = i128::from(zone.watermarks().mark(level));

@@ -7,7 +7,8 @@
 //!
 //! **Ignored.** Success of the move.
 //!
-//! **Source.** The tiering specification, section 5. `Unsure` and the actions are original.
+//! **Source.** "memory tiering: hot page selection", Huang Ying, 2022. `Unsure` and the actions
+//! are original.
 
 /// Reason for a promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

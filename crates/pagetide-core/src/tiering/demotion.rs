@@ -19,7 +19,7 @@
 //!
 //! **Ignored.** Limits on the nodes of a group.
 //!
-//! **Source.** The tiering specification, sections 6 and 7 (Linux 6.18).
+//! **Source.** Linux 6.18's memory tiers and demotion.
 
 use super::{BalancingMode, Topology};
 use crate::ids::NodeId;

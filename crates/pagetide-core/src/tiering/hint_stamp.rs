@@ -7,7 +7,7 @@
 //! **Data and invariants.** Arming and judging write the stamp, a move to another tier resets it. A
 //! fault after a wrap looks too early, as in the kernel.
 //!
-//! **Source.** The tiering specification, section 3 (Linux 6.18).
+//! **Source.** Linux 6.18's NUMA balancing.
 
 use crate::units::Millis;
 

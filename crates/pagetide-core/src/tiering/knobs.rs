@@ -2,7 +2,8 @@
 //!
 //! Defaults are the kernel's. Times are in the world's milliseconds.
 //!
-//! **Source.** The tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
+//! **Source.** `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`,
+//! `numa_balancing_promote_rate_limit_MBps`). Linux 6.18, debugfs `sched/numa_balancing`.
 
 use crate::knobs::{Knob, Knobs};
 use crate::units::{Bytes, Millis};

@@ -27,7 +27,7 @@
 //!
 //! **Ignored.** Locality of several fast nodes, and large folios.
 //!
-//! **Source.** The tiering specification. "memory tiering: hot page selection", Huang Ying, 2022.
+//! **Source.** Linux 6.18. "memory tiering: hot page selection", Huang Ying, 2022.
 
 mod auto;
 mod decision;

@@ -19,7 +19,7 @@
 //! **Ignored.** Groups of tasks that share memory, for which the kernel raises both bounds. Faults
 //! between nodes of one tier.
 //!
-//! **Source.** The tiering specification, sections 2 and 4 (Linux 6.18).
+//! **Source.** Linux 6.18's NUMA balancing.
 
 use super::TieringKnobs;
 use crate::units::Millis;

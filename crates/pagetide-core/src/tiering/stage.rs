@@ -9,7 +9,7 @@
 //!   auto                       by cost and benefit instead        pages that repay the move
 //! ```
 //!
-//! **Source.** The tiering specification, sections 5 and 9. The three patches of the series. The
+//! **Source.** The three patches of "memory tiering: hot page selection", Huang Ying, 2022. The
 //! last stage is original.
 
 /// Active mechanisms of promotion.

@@ -40,8 +40,7 @@
 //!
 //! # Sources
 //!
-//! The page allocator specification, section 3, for the order of locks and calls. Prices:
-//! [`Costs::HOST`].
+//! Order of locks and calls: Linux 6.18's page allocator. Prices: [`Costs::HOST`].
 
 mod clock;
 mod costs;

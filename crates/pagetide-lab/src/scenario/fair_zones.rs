@@ -12,8 +12,8 @@
 //! zone stay and pass for hot. In turns ([`FairZones`]) pages live equally long, as refault
 //! distances require. Conditions have no effect.
 //!
-//! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
-//! aging"), and the classic LRU specification, section 10.2.
+//! Source: "thrash detection-based file cache sizing", 30 May 2013, patch 1 ("fundamentally relies
+//! on fair aging").
 
 use super::machine::Stopped;
 use super::stage::{Stage, percent};

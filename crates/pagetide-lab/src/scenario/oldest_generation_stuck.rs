@@ -8,8 +8,8 @@
 //! A frozen resident set is best while the set lasts. When the set changes, frozen pages may be
 //! stuck in a generation (or on a list) that nothing drains.
 //!
-//! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
-//! resident set that is frozen while any cold traffic lasts").
+//! Source: measurements of Linux 6.18.15, whose multi-gen LRU did not age in 13 of 14 traces of
+//! buffered reads.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};

@@ -29,7 +29,7 @@
 //! **Ignored.** Sockets, huge pages, file pages and write-back, caches, and interrupts to other
 //! CPUs at a move. Scores compare only within one set of prices.
 //!
-//! **Sources.** The tiering specification, section 10, and the benchmark specification, section D.
+//! **Source.** "memory tiering: hot page selection", Huang Ying, 2022.
 
 mod access_loop;
 mod judge;

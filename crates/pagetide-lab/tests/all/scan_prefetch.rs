@@ -1,7 +1,8 @@
 //! Prefetch of a scan's next folio changes no decision: on or off, every policy has the same
 //! evictions and counters.
 //!
-//! Source: the scan prefetch specification, section 3.
+//! Source: Kairui Song, "mm, lru_gen: try to prefetch next page when scanning LRU", version 3,
+//! January 2024.
 
 use crate::support::load_trace;
 use pagetide_core::ids::PageId;

@@ -96,8 +96,7 @@ fn the_filter_spares_walks_of_sparse_tables_and_keeps_the_set() {
     assert!((2002 + 2 * (rounds - 1)..2012 + 2 * (rounds - 1)).contains(&filtered.nr_leaves));
 }
 
-/// Specification, section 11: generations younger than `min_ttl` are not evicted, so misses get no
-/// frame.
+/// Generations younger than `min_ttl` are not evicted, so misses get no frame.
 #[test]
 fn young_generations_are_not_evicted_and_reads_go_past_memory() {
     let trace = DenseTrace::from_reads((0..3000).map(|at| at % 1500));

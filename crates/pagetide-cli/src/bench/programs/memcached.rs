@@ -41,7 +41,7 @@ const BESIDE: u64 = 12 << 20;
 const VALUE_BYTES: u64 = 2000;
 /// The maximum of an item in bytes, as size classes grow by a quarter.
 const ITEM_BYTES: u64 = 2400;
-/// Seed 000's keys per get.
+/// Keys per get, like `--pipeline 8` of the published memcached test.
 const NR_AT_ONCE: usize = 8;
 
 /// Sets and gets values of a memcached; `bench run` starts itself this way.

@@ -11,8 +11,8 @@
 //! The full form adds the tiers of each generation, and the counts of table walks to the youngest:
 //! columns of a number and a letter, `x` for none.
 //!
-//! Ignored: statistics of past generations (as a kernel built without them). Source: the multi-gen
-//! LRU specification, section 12.
+//! Ignored: statistics of past generations (as a kernel built without them). Source: Linux 6.1 and
+//! 6.18, and `Documentation/admin-guide/mm/multigen_lru.rst`.
 
 use super::kernel::multigen::{GenerationSummary, MultigenSummary, RefTierCounts};
 use super::{GenCommand, GenCommandError, GenRequest, Lruvec, LruvecId, PolicyName};

@@ -146,7 +146,6 @@ memcg     1 /job
     assert_eq!(empty.text(Detail::Full), "", "no generations");
 }
 
-/// Specification, section 12: the example with max 5.
 #[test]
 fn commands_are_checked_against_the_window() {
     use GenCommandError::{Future, NoLruvec, Syntax, Young};
@@ -193,7 +192,6 @@ fn aging_on_request_walks_tables_first_and_all_of_them_if_forced() {
     assert_eq!((world.command("+ 1 0 3"), world.max_seq(), world.nr_walks), (Ok(0), 4, 0));
 }
 
-/// Specification, section 11: the vector at 1000 ms.
 #[test]
 fn young_generations_are_kept() {
     let born = |ago: u64| {

@@ -15,7 +15,7 @@
 //! the last resident page do not count as scanned, but any look counts at least 64 words. So
 //! mappings of fewer than eight pages are never dense.
 //!
-//! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
+//! Source: Yu Zhao's multi-gen LRU series of 2022, patches 7 and 8.
 
 mod bloom;
 mod walk;
@@ -196,7 +196,7 @@ mod tests {
 
     const LEAF: LeafId = LeafId { mapping: MappingId(3), number: 2 };
 
-    /// Specification, section 9, patch 7: the vectors, in the third leaf of a mapping.
+    /// Looks into the third leaf of a mapping.
     #[test]
     fn the_window_is_centred_and_stays_in_its_leaf() {
         let around = |entry: u64| {
@@ -213,7 +213,6 @@ mod tests {
         }
     }
 
-    /// Specification, section 9, patch 7.
     #[test]
     fn one_young_page_a_cache_line_is_dense() {
         assert!(is_dense(8, 64));

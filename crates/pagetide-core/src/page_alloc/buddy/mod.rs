@@ -20,8 +20,8 @@
 //!
 //! **Ignored.** Watermarks, which the zone checks.
 //!
-//! **Source.** The page allocator specification, section 2. K. Knowlton, "A fast storage
-//! allocator", CACM 8(10), 1965.
+//! **Source.** Linux 6.18's buddy allocator. K. Knowlton, "A fast storage allocator", CACM 8(10),
+//! 1965.
 
 use alloc::sync::Arc;
 

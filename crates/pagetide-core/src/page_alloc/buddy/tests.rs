@@ -1,4 +1,4 @@
-//! Buddy vectors of the specification, and odd zones.
+//! Splits and merges as in Linux 6.18, and odd zones.
 
 use alloc::vec::Vec;
 

@@ -47,7 +47,7 @@
 //!
 //! **Ignored.** Nodes: the lists hold frames of one zone.
 //!
-//! **Source.** The page allocator specification, sections 3, 4 and 7.
+//! **Source.** The page allocators of Linux 6.6 and 6.18.
 
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};

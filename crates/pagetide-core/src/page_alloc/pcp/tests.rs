@@ -1,4 +1,4 @@
-//! Vectors of the specification for a fixed limit, and the order of drains.
+//! Drains with a fixed limit as in Linux 6.6, and their order.
 
 use alloc::vec::Vec;
 

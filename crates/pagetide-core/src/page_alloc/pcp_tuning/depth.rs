@@ -21,8 +21,7 @@
 //! **Ignored.** Pressure beyond the fixed tuning, and changes within a second, the reason why this
 //! was not merged.
 //!
-//! **Source.** The page allocator specification, section 5 (Y. Huang, "mm: PCP high auto-tuning",
-//! RFC of July 2023).
+//! **Source.** Y. Huang, "mm: PCP high auto-tuning", RFC of July 2023.
 
 use super::fixed::Fixed;
 use super::{Gauge, Tune, ZoneView};

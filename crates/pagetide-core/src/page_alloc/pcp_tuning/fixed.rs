@@ -14,8 +14,7 @@
 //!
 //! **Ignored.** Allocation runs: each refill is one batch.
 //!
-//! **Source.** The page allocator specification, section 4 (Linux 5.14 to 6.6, with the cap on the
-//! scale).
+//! **Source.** The page allocator of Linux 5.14 to 6.6, with the cap on the scale.
 
 use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
 use crate::ids::Order;

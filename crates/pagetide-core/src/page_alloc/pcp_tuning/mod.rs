@@ -26,7 +26,8 @@
 //!
 //! **Ignored.** Other CPUs.
 //!
-//! **Source.** The page allocator specification, sections 3 to 7.
+//! **Source.** Y. Huang, "mm: PCP high auto-tuning": the RFC of July 2023, and version 3 of October
+//! 2023, merged in Linux 6.7.
 
 use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
 use crate::ids::Order;

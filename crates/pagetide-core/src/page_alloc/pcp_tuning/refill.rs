@@ -18,7 +18,8 @@
 //!
 //! **Ignored.** Contention of the zone's lock.
 //!
-//! **Source.** The page allocator specification, section 7 (Linux 6.18).
+//! **Source.** Linux 6.18's page allocator. Y. Huang, "mm: PCP high auto-tuning", version 3,
+//! October 2023.
 
 use super::traffic::Traffic;
 use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView};

@@ -7,7 +7,7 @@
 //!
 //! Mixed traffic keeps both small.
 //!
-//! **Source.** The page allocator specification, section 7.
+//! **Source.** Linux 6.18's page allocator.
 
 use super::{Gauge, is_run_order};
 use crate::ids::Order;

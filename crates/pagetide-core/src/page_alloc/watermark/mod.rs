@@ -25,7 +25,8 @@
 //!
 //! **Ignored.** CMA, a manual `min_free_kbytes`, urgent requests, and the pageblock boost.
 //!
-//! **Source.** The page allocator specification, section 1 (Linux 6.18).
+//! **Source.** Linux 6.18's page allocator, and `Documentation/admin-guide/sysctl/vm.rst`
+//! (`min_free_kbytes`, `watermark_scale_factor`).
 
 use super::free_blocks::FreeBlocks;
 use crate::ids::Order;

@@ -1,4 +1,4 @@
-//! Watermark vectors of the specification, and rules for tiny zones.
+//! Watermarks of Linux 6.18 by zone size, and rules for tiny zones.
 
 use super::*;
 use WatermarkLevel::{High, Low, Min, Promo};
@@ -15,7 +15,7 @@ fn single(managed: u64) -> Watermarks {
 }
 
 #[test]
-fn levels_match_the_specification_table() {
+fn levels_match_linux_6_18() {
     for (managed, kbytes, expected) in [
         (16 * MIB, 512, [128, 160, 192, 224]),
         (64 * MIB, 1024, [256, 320, 384, 448]),

@@ -18,7 +18,7 @@
 //! **Data and invariants.** Frames on per-CPU lists are not in `NR_FREE`. Watermarks follow a
 //! resize only on request.
 //!
-//! **Source.** The page allocator specification, sections 1 to 3. Resizing is original.
+//! **Source.** Linux 6.18's page allocator. Resizing is original.
 
 use super::buddy::Buddy;
 use super::frame_table::FrameTable;

@@ -20,7 +20,7 @@
 //! **Ignored.** The kernel's skips of read-only file mappings, and of mappings not touched
 //! recently.
 //!
-//! **Source.** The tiering specification, section 2 (Linux 6.18).
+//! **Source.** Linux 6.18's NUMA balancing.
 
 use super::TieringKnobs;
 use crate::folio::Flags;

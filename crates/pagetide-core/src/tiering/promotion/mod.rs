@@ -23,8 +23,8 @@
 //!
 //! **Ignored.** Promotion without faults (of the kernel's page cache), and several zones per node.
 //!
-//! **Source.** The tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). The switches,
-//! and a rate window other than a second, are original.
+//! **Source.** Linux 6.18's NUMA balancing. "memory tiering: hot page selection", Huang Ying, 2022.
+//! The switches, and a rate window other than a second, are original.
 
 use super::auto::{Auto, TierCosts, Worth};
 use super::decision::{Decision, HintFaultAction, PromotionReason, Refusals};

@@ -21,8 +21,8 @@
 //!
 //! **Ignored.** Hot-plugged memory, and tiers split by an administrator.
 //!
-//! **Source.** The tiering specification, section 6 (Linux 6.18). The rule that fast memory may not
-//! exceed slow memory is original.
+//! **Source.** Linux 6.18's memory tiers. The rule that fast memory may not exceed slow memory is
+//! original.
 
 use crate::ids::{NodeId, TierId};
 use alloc::boxed::Box;

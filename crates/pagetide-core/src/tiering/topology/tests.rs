@@ -6,7 +6,7 @@ fn node(distance: u32, has_cpus: bool) -> NodeDescription {
     NodeDescription { distance: AbstractDistance(distance), has_cpus, nr_frames: 1000 }
 }
 
-/// Nodes 0 and 1 are DRAM with CPUs, 2 and 3 slow: the specification's vector.
+/// Returns two nodes of DRAM with CPUs, 0 and 1, and two slow nodes, 2 and 3.
 fn four_nodes() -> Topology {
     let nodes = [node(576, true), node(576, true), node(2880, false), node(2880, false)];
     #[rustfmt::skip]

@@ -34,7 +34,7 @@
 //!
 //! # Sources
 //!
-//! The benchmark specification, section C (Y. Huang, "mm: PCP high auto-tuning", RFC of July 2023).
+//! Y. Huang, "mm: PCP high auto-tuning", RFC of July 2023.
 //! For netperf, reports of the same robot on the same kind of machine, on the linux-mm list, June
 //! and July 2022: `netperf -4 -H 127.0.0.1 -t SCTP_STREAM_MANY -c -C -l 300 -- -m 10K`, with 64
 //! processes on 128 CPUs 9078 Mbit/s each, 70 % idle, 1.29 allocations a message.

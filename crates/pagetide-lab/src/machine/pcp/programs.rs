@@ -9,8 +9,8 @@
 //!   Worker        a tick of its CPU's list each second
 //! ```
 //!
-//! Each is a small state machine. Sizes and prices come from outside. Source: the benchmarks'
-//! descriptions in the specification, section C.
+//! Each is a small state machine. Sizes and prices come from outside. Source: the benchmarks of
+//! Y. Huang, "mm: PCP high auto-tuning", RFC of July 2023.
 
 use super::super::clock::Nanos;
 use super::super::device::DeviceId;

@@ -17,7 +17,7 @@
 //!
 //! **Ignored.** Resizes in a record.
 //!
-//! **Sources.** The page allocator specification. The memory-group flow of the kernel's reclaim.
+//! **Source.** Linux 6.18's page allocator and memory cgroups.
 
 mod kernel_group;
 mod page_tree;

@@ -14,7 +14,7 @@
 //!
 //! Ignored: levels above the second (a node for every 262,144 pages), and anonymous pages.
 //!
-//! Source: the classic LRU specification, section 8. The multi-gen LRU specification, section 15.
+//! Source: Linux 6.18's page cache and the shadow shrinker of `mm/workingset.c`.
 
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;

@@ -15,9 +15,9 @@
 //! **Zipf's law.** Popular keys scattered over memory: rank k has a weight of k^-skew, ranks have
 //! random pages, and one touch in ten is a write.
 //!
-//! Ignored: offsets in a page, and keys that share pages. Source: the benchmark specification,
-//! section D. Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling Paging Performance",
-//! 2018. The usual benchmark of caches, as in YCSB.
+//! Ignored: offsets in a page, and keys that share pages. Sources: Yang and Seymour, "Pmbench: A
+//! Micro-Benchmark for Profiling Paging Performance", 2018. The usual benchmark of caches, as in
+//! YCSB.
 
 use super::AccessStream;
 use super::alias::Alias;

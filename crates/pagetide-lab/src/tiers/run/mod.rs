@@ -18,10 +18,10 @@
 //! **Ignored.** The program's history: it writes its memory once in address order, the first part
 //! into fast memory. Everything that the prices ignore.
 //!
-//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Assumed,
-//! as unpublished: two sockets with 64 GiB of DRAM and 256 GiB of Optane each, 48 threads, and a
-//! rate limit of 256 MB a second, which promotes about the published 165 MB a second. The
-//! replacement policy is two lists, the default of that kernel.
+//! **Source.** "memory tiering: hot page selection", Huang Ying, 2022, for the periods. Assumed, as
+//! unpublished: two sockets with 64 GiB of DRAM and 256 GiB of Optane each, 48 threads, and a rate
+//! limit of 256 MB a second, which promotes about the published 165 MB a second. The replacement
+//! policy is two lists, the default of that kernel.
 
 use super::access_loop::{AccessLoop, Counts, Node, TierAccess};
 use super::judge::{Flat, Hottest, Placement};

@@ -21,7 +21,7 @@
 //! **Ignored.** Files and write-back: all pages are anonymous. Eviction: the slow node holds the
 //! rest. Locality between sockets.
 //!
-//! **Sources.** The tiering specification, sections 2 to 7 and 10.
+//! **Source.** Linux 6.18's NUMA balancing, memory tiers and demotion.
 
 mod moving;
 mod reclaim;

@@ -7,7 +7,7 @@
 //!
 //! Problem: a moved page must always be on one list and in one frame, without a stale stamp. Idea:
 //! bind a new folio with the use flags, which resets the stamp. Ignored: moves that fail half way.
-//! Source: the tiering specification, sections 4 and 7.
+//! Source: Linux 6.18's promotion and demotion.
 
 use super::World;
 use crate::tiers::access_loop::Node;

@@ -11,7 +11,7 @@
 //! **Data and invariants.** Only slow pages are armed, with a time stamp in their folios.
 //!
 //! **Deliberately ignored.** A run does not delay its thread's next run, as there are tens of
-//! threads. Source: the tiering specification, section 2.
+//! threads. Source: Linux 6.18's NUMA balancing.
 
 use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;

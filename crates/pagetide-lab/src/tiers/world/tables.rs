@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Problem: a full page-table walk finds little. Idea: as in the page cache, a young page marks its
-//! leaf. A walk for one node skips the second node's pages and young bits. Source: the multi-gen
-//! LRU specification, sections 8 and 9.
+//! leaf. A walk for one node skips the second node's pages and young bits. Source:
+//! `Documentation/mm/multigen_lru.rst`, "Bloom filters".
 
 use super::World;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageIndex};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   index   key's hash --> number of its item, or the next slot       half of the slots are free
-//!   items   | key, version, 6 words more | 250 words of value |  ...   2000 bytes: seed 000's
+//!   items   | key, version, 6 words more | 250 words of value |  ...   2000 bytes (docs/seeds.md)
 //! ```
 //!
 //! A get touches one page of the index and one or two pages of items, and checks each word of the

@@ -14,7 +14,7 @@
 //! see a new page twice. A small one keeps half.
 //!
 //! The caller subtracts a group's protected memory from the sizes. Ignored: requests to reclaim
-//! anonymous memory only. Source: the classic LRU specification, sections 5 and 6.
+//! anonymous memory only. Source: Linux 6.18's reclaim.
 
 use super::cost::ReclaimCost;
 use crate::ids::PageType;

@@ -46,8 +46,8 @@
 //! list for the flusher and return to the inactive tail once clean), and few free pages of the
 //! machine.
 //!
-//! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
-//! specification, sections 1 to 7 and 10.
+//! Sources: Linux 6.18's page reclaim and workingset detection, described at the head of
+//! `mm/workingset.c`.
 
 mod balance;
 mod capability;

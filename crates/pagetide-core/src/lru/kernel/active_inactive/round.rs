@@ -9,7 +9,7 @@
 //! If an active list may not be deactivated, its quota is skipped piece by piece. A pass that
 //! skipped and freed nothing is repeated with force.
 //!
-//! [`Round`] is arithmetic only. Source: the classic LRU specification, section 4.
+//! [`Round`] is arithmetic only. Source: Linux 6.18's reclaim.
 
 use super::lists::{Activity, ListId};
 use crate::ids::PageType;

@@ -12,7 +12,7 @@
 //! REFERENCED alone never saves a folio: it only makes the next young bit count double. Active
 //! folios are deactivated regardless of earlier use.
 //!
-//! Source: the classic LRU specification, sections 3 and 4.
+//! Source: Linux 6.18's reclaim.
 
 use crate::folio::Flags;
 use crate::lru::Refusal;

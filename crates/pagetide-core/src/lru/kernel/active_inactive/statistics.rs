@@ -12,8 +12,8 @@
 //! that decays costs. So a change of the refault count permits deactivation in exactly one pass per
 //! fold.
 //!
-//! Ignored: kernels other than 6.12 to 6.18. The earlier designs are always live. Source: the
-//! classic LRU specification, section 5.1.
+//! Ignored: kernels other than 6.12 to 6.18. The earlier designs are always live. Source: Linux
+//! 6.18's memory cgroup statistics.
 
 use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, Statistics};

@@ -12,7 +12,7 @@
 //! started.
 //!
 //! Ignored: groups below their protection, which are not visited ([`group`](crate::group)). Source:
-//! the multi-gen LRU specification, sections 5 and 6.
+//! `Documentation/mm/multigen_lru.rst`, "Aging", and Linux 6.1, 6.18 and 7.3.
 
 use super::generations::End;
 use super::plan::{EvictableSizes, Plan, Then};
@@ -163,7 +163,7 @@ mod tests {
         policy.controller.tiers(FILE).map(|tier| tier.avg_total)
     }
 
-    /// Section 5, inc_max_seq with four generations in use.
+    /// Covers `inc_max_seq()` with four generations in use.
     #[test]
     fn aging_on_request_merges_the_two_oldest_generations() {
         let folios = Folios::new(8);
@@ -186,7 +186,6 @@ mod tests {
         assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
     }
 
-    /// The same, profile A.
     #[test]
     fn in_6_1_forced_folios_are_not_counted_and_forget() {
         let folios = Folios::new(8);
@@ -198,7 +197,7 @@ mod tests {
         assert!(!folios[FrameId(2)].flags().any(Flags::WORKINGSET));
     }
 
-    /// Section 5, M6: forced aging is only for anon that cannot be swapped.
+    /// The patch ages by force only if anon cannot be swapped.
     #[test]
     fn the_minimal_patch_forces_nothing_that_can_be_evicted() {
         let folios = Folios::new(8);

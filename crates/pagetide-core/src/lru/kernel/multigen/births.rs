@@ -10,8 +10,8 @@
 //!           may go at 1000     may not: 400 < 1000
 //! ```
 //!
-//! The kernel then kills a process. Here reads bypass memory, and guards are refused. Source: the
-//! multi-gen LRU specification, section 11.
+//! The kernel then kills a process. Here reads bypass memory, and guards are refused. Source:
+//! `Documentation/admin-guide/mm/multigen_lru.rst`, "Thrashing prevention".
 
 use super::window::{MAX_NR_GENS, index_of};
 use crate::units::Millis;

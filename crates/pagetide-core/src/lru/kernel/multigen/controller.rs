@@ -15,7 +15,8 @@
 //! with operands and weights chosen by the profile. Fewer than 64 refaults are noise. When a
 //! generation is retired, its counts are folded into a moving average.
 //!
-//! Ignored: sizes and costs of I/O. Source: the multi-gen LRU specification, section 7.
+//! Ignored: sizes and costs of I/O. Source: `Documentation/mm/multigen_lru.rst`, "PID
+//! controller".
 
 use super::swappiness::Swappiness;
 use super::tiers::{NR_TIERS, RefTier};
@@ -133,7 +134,6 @@ mod tests {
         RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
     }
 
-    /// Section 7, the last vector.
     #[test]
     fn folding_halves_and_starts_over() {
         let before = RefTierCounts {

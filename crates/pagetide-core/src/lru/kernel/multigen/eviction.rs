@@ -15,7 +15,8 @@
 //! 7.3 sorting counts as progress, and if both types may be evicted, a type that was only sorted is
 //! scanned again.
 //!
-//! Ignored: several zones, large folios. Source: the multi-gen LRU specification, section 6.
+//! Ignored: several zones, large folios. Source: `Documentation/mm/multigen_lru.rst`, "Eviction",
+//! and Linux 6.1, 6.18 and 7.3.
 
 use super::generations::End;
 use super::plan::PassProgress;
@@ -241,7 +242,7 @@ mod tests {
 
     const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
 
-    /// Section 6, the table of sort().
+    /// Covers `sort_folio()`.
     #[test]
     fn the_first_matching_row_decides() {
         let six = |flags, is_protected| fate(flags, 1, is_protected, false);

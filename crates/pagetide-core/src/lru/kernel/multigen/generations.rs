@@ -15,8 +15,8 @@
 //!
 //! Invariants: GEN and LINK are written under the lruvec's lock only. A folio on a generation's
 //! list has ACTIVE clear and a GEN inside its type's window. `nr_folios` agrees with the GEN
-//! fields. Unevictable folios are on a separate list and have no generation. Source: the multi-gen
-//! LRU specification, section 2.
+//! fields. Unevictable folios are on a separate list and have no generation. Source:
+//! `Documentation/mm/multigen_lru.rst`, "Workflow overview".
 
 use super::swappiness::Swappiness;
 use super::window::{MAX_NR_GENS, Window, evictable, index_of};

@@ -67,7 +67,7 @@
 //!
 //! Unevictable folios wait on a separate list until a logged touch or rotation.
 //!
-//! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
+//! Sources: `Documentation/mm/multigen_lru.rst`, and Linux 6.1, 6.18 and 7.3.
 
 mod aging;
 mod births;

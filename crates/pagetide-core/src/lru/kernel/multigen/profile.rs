@@ -12,7 +12,7 @@
 //!
 //! Invariant: the engine keeps the window and its bounds, whatever the profile answers.
 //!
-//! Source: the multi-gen LRU specification, profiles A (6.1), B (6.18) and C (7.3).
+//! Source: the multi-gen LRU of Linux 6.1, 6.18 and 7.3.
 
 use super::controller::Controller;
 use super::generations::End;

@@ -8,8 +8,8 @@
 //! evicted. Within the profile's limit the refault counts for the page's tier, and a page of the
 //! working set is recognised. The profile defines `w`.
 //!
-//! Ignored: shadows of other memory groups and nodes. Source: the multi-gen LRU specification,
-//! section 8.
+//! Ignored: shadows of other memory groups and nodes. Source: Linux 6.1 and 6.18,
+//! `mm/workingset.c`.
 
 use super::tiers::References;
 use crate::folio::Flags;

@@ -5,7 +5,7 @@
 //!   Evict   oldest, oldest, ...    --> up to seq, or a number of pages, or no progress
 //! ```
 //!
-//! Source: the multi-gen LRU specification, section 12.
+//! Source: `Documentation/admin-guide/mm/multigen_lru.rst`, "Experimental features".
 
 use super::swappiness::Swappiness;
 use super::window::evictable;

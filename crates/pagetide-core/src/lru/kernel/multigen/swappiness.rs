@@ -7,7 +7,7 @@
 //!
 //! Without a swap store the swappiness is 0. At 1 the file type always goes first, at 200 the
 //! anonymous type. The second type is evicted only if the first yields nothing. The maximum of
-//! Linux 6.1 is 200. Source: the multi-gen LRU specification, sections 5 to 7.
+//! Linux 6.1 is 200. Source: Linux 6.18's multi-gen LRU.
 
 use crate::ids::PageType;
 

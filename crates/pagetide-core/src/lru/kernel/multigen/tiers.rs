@@ -8,8 +8,8 @@
 //!   tier          0   0   1   2   2   3
 //! ```
 //!
-//! Table accesses are counted later, when a scan finds the page word young. Source: the multi-gen
-//! LRU specification, section 4.
+//! Table accesses are counted later, when a scan finds the page word young. Source:
+//! `Documentation/mm/multigen_lru.rst`, "Workflow overview".
 
 /// Tiers per generation.
 pub const NR_TIERS: usize = 4;

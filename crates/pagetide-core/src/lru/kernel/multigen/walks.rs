@@ -13,8 +13,8 @@
 //! tables keep their bits for eviction to read.
 //!
 //! Several passes may walk at once. The first one clears the filter of the next walk, and all add
-//! to it. Ignored: a list of address spaces with one walker each, and non-leaf tables. Source: the
-//! multi-gen LRU specification, section 9.
+//! to it. Ignored: a list of address spaces with one walker each, and non-leaf tables. Source:
+//! `Documentation/mm/multigen_lru.rst`, "Aging" and "Bloom filters".
 
 use crate::lru::page_table::{Bloom, LookCounts, TableWalk, YoungPages};
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The index of a generation's lists and counters is its sequence number modulo 4. So starting a
-//! generation only increments `max_seq`. Source: the multi-gen LRU specification, sections 2, 5 and
-//! 6.
+//! generation only increments `max_seq`. Source: `Documentation/mm/multigen_lru.rst`,
+//! "Workflow overview".
 
 use super::swappiness::Swappiness;
 use crate::folio::Flags;
@@ -91,7 +91,7 @@ mod tests {
         })
     }
 
-    /// Section 5, the candidates of try_to_inc_min_seq.
+    /// Covers `try_to_inc_min_seq()`.
     #[test]
     fn empty_generations_are_skipped() {
         assert_eq!(drained(60, &[8], &[9]), [8, 9]);

@@ -1,4 +1,4 @@
-//! Vectors of the specification for the tunings.
+//! The tunings, by values worked out from their sources.
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,5 @@
-//! A second promotion, written directly from the specification, compared under random faults. Then
-//! general properties.
+//! A second implementation of Linux's promotion, compared under random faults. Then general
+//! properties.
 //!
 //! The twin stores full times, and reduces them to the field's width only to measure.
 
@@ -84,7 +84,8 @@ fn switches() -> impl Strategy<Value = TieringSwitches> {
     })
 }
 
-/// Names are the specification's.
+/// `r` is the rate limit (`rl`), `d` the default threshold (`th`), `p` its period. `c` counts the
+/// candidates, `nrl` the promotions without a limit.
 struct Twin {
     r: u128,
     d: u128,

@@ -19,8 +19,7 @@
 //! Ignored: several zones, anonymous pages (ignored by the original too), and the exception for
 //! zones with many free pages. All frames are dirtyable pages.
 //!
-//! Source: the second posting of the series, 30 May 2013; the classic LRU specification, section
-//! 10.
+//! Source: the second posting of "thrash detection-based file cache sizing", 30 May 2013.
 
 use super::{
     DeactivationCheck, Design, FileDebts, FolioState, RefaultVerdict, ShadowShrinker,

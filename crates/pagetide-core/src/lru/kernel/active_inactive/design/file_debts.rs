@@ -18,8 +18,8 @@
 //! Data: one sorted entry per file, with spare capacity because a pass must not allocate. Files are
 //! never forgotten: a reused id inherits the debt. The shadow count is an upper bound.
 //!
-//! Ignored: the original deleted a little later. Source: the classic LRU specification, section
-//! 10.1.
+//! Ignored: the original deleted a little later. Source: the second posting of "thrash
+//! detection-based file cache sizing", 30 May 2013.
 
 use crate::ids::MappingId;
 use crate::lru::refault_distance::NonresidentAge;

@@ -8,8 +8,8 @@
 //! Refaults make the active list longer than the inactive one, and ordinary aging then removes
 //! stale pages. Nothing else permits deactivation.
 //!
-//! Ignored: anonymous pages (also ignored by the original) and several zones. Source: the classic
-//! LRU specification, section 10.
+//! Ignored: anonymous pages (also ignored by the original) and several zones. Source:
+//! `mm/workingset.c` of Linux 3.15, commit a528910e12ec.
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;

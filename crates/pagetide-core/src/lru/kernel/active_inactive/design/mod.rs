@@ -25,8 +25,8 @@
 //! | history limited | - | by each file's debt | - | - |
 //!
 //! The same in all: the costs of the types (as of today), the ratio for anonymous lists, and the
-//! fate of a scanned folio. Only today's design repeats a pass with force. Source: the classic LRU
-//! specification, section 10.
+//! fate of a scanned folio. Only today's design repeats a pass with force. Each file names its
+//! source.
 
 mod challenge;
 mod file_debts;

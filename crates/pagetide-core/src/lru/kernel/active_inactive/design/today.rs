@@ -7,8 +7,8 @@
 //! ```
 //!
 //! 7.3 differs in one mechanism, off by default: `counted-costs`. In nested memory groups,
-//! [`Groups`](crate::group::Groups) carries ages and refaults between lruvecs. Source: the classic
-//! LRU specification, sections 5 and 7.
+//! [`Groups`](crate::group::Groups) carries ages and refaults between lruvecs. Source: Linux 6.18's
+//! workingset detection and reclaim.
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict};
 use crate::folio::Flags;

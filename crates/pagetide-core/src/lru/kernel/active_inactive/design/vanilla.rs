@@ -3,7 +3,7 @@
 //! Pages used once only compete for the inactive half, so an established working set is safe. A new
 //! working set larger than half of memory never becomes active.
 //!
-//! Ignored: see [`Design`]. Source: the classic LRU specification, section 12, "no history".
+//! Ignored: see [`Design`]. Source: the lists of Linux before 3.15.
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;

@@ -1,6 +1,6 @@
-//! The acceptance model of section 12, for all designs. Files of three quarters of memory must
-//! displace each other quickly (never without history), and a protected set must survive a stream
-//! that does not fit.
+//! Small forms of `wschange` and `wsprotect` (docs/seeds.md), for all designs. Files of three
+//! quarters of memory must displace each other quickly (never without history). A protected set
+//! must survive a stream that does not fit.
 //!
 //! Exact miss counts depend on batch boundaries. An independent model with quotas by priority has
 //! 1069 misses for the second file and 88 for later ones. The tests check ranges around these.

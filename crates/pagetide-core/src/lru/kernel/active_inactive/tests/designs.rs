@@ -1,4 +1,4 @@
-//! Differences of the earlier designs, section 10, and the switches of all designs.
+//! Differences of the earlier designs, and the switches of all designs.
 
 use super::world::World;
 use crate::folio::Flags;
@@ -31,7 +31,7 @@ fn evict_and_activate(world: &mut World, nr_active: u64) {
     world.drain();
 }
 
-/// Section 10: packed after the clock moved, equality included.
+/// These designs pack the shadow after the clock moved. An equal distance is recent.
 #[test]
 fn earlier_distances_are_one_less() {
     for (nr_active, is_recent) in [(40, true), (39, false)] {
@@ -51,7 +51,6 @@ fn earlier_distances_are_one_less() {
     }
 }
 
-/// Section 7's first vector.
 #[test]
 fn immediate_refault_is_recent_even_beside_an_empty_active_list() {
     let mut world = world(PolicyName::ActiveInactive315, 64);
@@ -88,7 +87,6 @@ fn owed(world: &mut World) -> i64 {
     policy.design.shrink_active()
 }
 
-/// Section 10.
 #[test]
 fn activation_by_access_backs_off() {
     let mut world = unthrottled(256);
@@ -101,7 +99,7 @@ fn activation_by_access_backs_off() {
     assert_eq!(owed(&mut world), 0, "not below zero by activations");
 }
 
-/// Section 10: whole pieces make the debt negative.
+/// Whole pieces make the debt negative.
 #[test]
 fn owed_folios_are_deactivated_by_the_next_scan() {
     let mut world = unthrottled(256);

@@ -1,5 +1,4 @@
-//! Tests of the whole policy in a tiny world: sections 2 to 7 of the classic LRU specification, and
-//! its acceptance model, section 12.
+//! Tests of the whole policy in a tiny world, by the behaviour of Linux 6.18.
 
 mod acceptance;
 mod designs;
@@ -19,7 +18,6 @@ use world::World;
 const INACTIVE_FILE: ListId = ListId::new(PageType::File, Activity::Inactive);
 const ACTIVE_FILE: ListId = ListId::new(PageType::File, Activity::Active);
 
-/// Section 2.
 #[test]
 fn second_read_activates() {
     let mut world = World::new(8);
@@ -47,7 +45,7 @@ fn second_read_does_not_move_an_unevictable_folio() {
     assert_eq!(world.pages(INACTIVE_FILE), [1]);
 }
 
-/// Section 3: REFERENCED alone saves nothing.
+/// REFERENCED alone saves nothing.
 #[test]
 fn mapped_page_needs_two_young_scans_to_become_active() {
     let mut world = World::new(8);
@@ -63,7 +61,6 @@ fn mapped_page_needs_two_young_scans_to_become_active() {
     assert_eq!((world.age(), world.count(Counter::Pgactivate)), (2, 1), "put back active");
 }
 
-/// Section 3.
 #[test]
 fn mapped_page_that_is_still_at_the_second_scan_goes() {
     let mut world = World::new(8);
@@ -87,7 +84,6 @@ fn unevictable_folio_leaves_the_inactive_list_and_is_never_tried() {
     assert_eq!(world.count(Counter::PgstealRefused), 0);
 }
 
-/// Section 3, the note.
 #[test]
 fn dirty_page_is_activated_and_returns_to_the_inactive_tail() {
     let mut world = World::new(8);
@@ -106,7 +102,6 @@ fn dirty_page_is_activated_and_returns_to_the_inactive_tail() {
     assert_eq!(world.pages(INACTIVE_FILE), [1, 2], "oldest first");
 }
 
-/// Section 4.
 #[test]
 fn active_shrink_rotates_only_young_executables() {
     let mut world = World::with_config(&LruConfig { can_swap: true, ..LruConfig::file_only(8) });
@@ -140,7 +135,6 @@ fn active_shrink_rotates_only_young_executables() {
     assert_eq!(world.age(), age + 1, "the rotated one was put back active");
 }
 
-/// Section 6.
 #[test]
 fn rotations_are_charged_to_the_type() {
     let mut world = World::new(64);
@@ -161,7 +155,6 @@ fn rotations_are_charged_to_the_type() {
     assert_eq!(world.policy().cost.of(PageType::File), 5, "no more than a quarter of 48");
 }
 
-/// Section 4.
 #[test]
 fn skipped_active_list_is_forced_when_nothing_else_goes() {
     let mut world = World::new(64);
@@ -186,7 +179,7 @@ fn pass_that_frees_something_needs_no_force() {
     assert_eq!(world.sizes().active[1], 20);
 }
 
-/// Section 4: even in a round for files only.
+/// Aging happens even in a round for files only.
 #[test]
 fn anonymous_folios_are_aged_after_the_round() {
     let config = LruConfig { can_swap: true, ..LruConfig::file_only(128) };
@@ -219,7 +212,6 @@ fn anonymous_folios_are_not_aged_while_their_inactive_list_is_long() {
     assert_eq!(world.count(Counter::Pgdeactivate), 0);
 }
 
-/// Section 5.
 #[test]
 fn activated_refault_opens_one_pass_of_deactivation() {
     let mut world = World::new(128);
@@ -239,7 +231,7 @@ fn activated_refault_opens_one_pass_of_deactivation() {
     assert_eq!(world.count(Counter::Pgdeactivate), deactivated, "the pass's end closed it");
 }
 
-/// Section 7: evicted at age 1000, then 40 evictions and 10 activations.
+/// The page is evicted at age 1000. 40 evictions and 10 activations follow.
 #[test]
 fn refault_distance_counts_all_that_happened_in_between() {
     for (nr_active, is_recent) in [(41, true), (40, false)] {
@@ -264,7 +256,6 @@ fn refault_distance_counts_all_that_happened_in_between() {
     }
 }
 
-/// Section 7.
 #[test]
 fn activations_still_in_the_log_count() {
     let mut world = World::new(64);
@@ -278,7 +269,6 @@ fn activations_still_in_the_log_count() {
     assert_eq!(world.count(Counter::WorkingsetActivateFile), 0);
 }
 
-/// Sections 4, 6 and 7.
 #[test]
 fn workingset_page_is_restored_and_charged() {
     let mut world = World::new(128);
@@ -314,7 +304,7 @@ fn shadow_of_another_lruvec_is_not_recent() {
     assert_eq!(world.count(Counter::WorkingsetRefaultFile), 2);
 }
 
-/// Sections 6 and 7: swappiness 200 spares files.
+/// Swappiness 200 spares files.
 #[test]
 fn anonymous_folios_go_and_return_by_their_own_counters() {
     let config = LruConfig { can_swap: true, swappiness: 200, ..LruConfig::file_only(256) };

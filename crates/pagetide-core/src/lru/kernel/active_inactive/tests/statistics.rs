@@ -1,4 +1,4 @@
-//! Section 5.1: folded and live statistics.
+//! Folded and live statistics.
 
 use super::world::World;
 use crate::ids::PageType;

@@ -1,4 +1,4 @@
-//! The rules of Linux 6.1, profile A.
+//! The rules of Linux 6.1.
 //!
 //! *Insertion.* Faulted folios enter the youngest generation. Other folios enter the oldest, or the
 //! next one if they must be written first.
@@ -33,7 +33,7 @@
 //! Not modelled: locked folios, folios that the pass may not unmap or write, and marks on isolated
 //! folios.
 //!
-//! Source: the multi-gen LRU specification, sections 3 to 8, profile A.
+//! Source: Linux 6.1, and Yu Zhao's multi-gen LRU series of 2022.
 
 use super::controller::{Controller, Gains};
 use super::eviction::SCAN_MAX;

@@ -1,4 +1,4 @@
-//! The specification's vectors for profile A, rule by rule.
+//! The rules of Linux 6.1, by worked examples.
 
 use super::super::controller::RefTierCounts;
 use super::super::refault::shadow_of;
@@ -22,9 +22,8 @@ fn window(anon: u64, file: u64) -> Window {
     Window { max_seq: 10, min_seq: [anon, file] }
 }
 
-/// Section 3, columns "A".
 #[test]
-fn the_specification_vectors_of_insertion_hold() {
+fn insertion_matches_linux_6_1() {
     let entered = |min, flags| rules().entered_seq(&window(min, min), flags, Entry::Added);
     let unwritten_anon = Flags::ANON.with(Flags::DIRTY);
     assert_eq!(entered(7, Flags::ACTIVE), 10);
@@ -40,7 +39,6 @@ fn the_specification_vectors_of_insertion_hold() {
     assert_eq!(rules().entered_seq(&window(7, 7), waiting, Entry::Rotated), 8, "falls through");
 }
 
-/// Section 4, column "A refs, tier".
 #[test]
 fn tiers_follow_the_access_count() {
     let folios = Folios::new(1);
@@ -54,7 +52,6 @@ fn tiers_follow_the_access_count() {
     }
 }
 
-/// Section 4, last paragraph.
 #[test]
 fn one_table_access_promotes_and_clears_the_count() {
     let full = ACCESSED.with_refs(3).with(Flags::DIRTY);
@@ -64,9 +61,9 @@ fn one_table_access_promotes_and_clears_the_count() {
     assert_eq!(minimal().seen_young(full), full);
 }
 
-/// Section 5, should_run_aging: (lo, max, young, old, total).
+/// Covers `should_run_aging()`.
 #[test]
-fn the_specification_vectors_of_aging_hold() {
+fn aging_matches_linux_6_1() {
     let needs = |lo: u64, nr_young, nr_old, nr_folios| {
         rules().needs_aging(&EvictableSizes { nr_gens: 10 - lo + 1, nr_folios, nr_young, nr_old })
     };
@@ -85,9 +82,9 @@ fn sizes(nr_gens: u64, nr_old: u64) -> EvictableSizes {
     EvictableSizes { nr_gens, nr_folios: 8192, nr_young: 4096, nr_old }
 }
 
-/// Section 6, get_nr_to_scan: 8192 pages.
+/// Covers `get_nr_to_scan()`.
 #[test]
-fn the_specification_vectors_of_the_scan_budget_hold() {
+fn the_scan_budget_matches_linux_6_1() {
     let direct = |nr_gens, nr_old, priority| {
         let scan = scan(ReclaimKind::Direct, priority);
         rules().plan(&sizes(nr_gens, nr_old), &PassProgress::default(), &scan)
@@ -100,7 +97,6 @@ fn the_specification_vectors_of_the_scan_budget_hold() {
     assert_eq!(direct(4, 0, 0), Plan::Scan(8192));
 }
 
-/// Sections 5 and 6.
 #[test]
 fn background_ages_once_before_each_priority() {
     let background = |has_begun, priority| {
@@ -114,7 +110,7 @@ fn background_ages_once_before_each_priority() {
     assert_eq!(background(true, 3), Plan::Scan(0), "left to the thread's next round");
 }
 
-/// Section 5, try_to_inc_min_seq.
+/// Covers `try_to_inc_min_seq()`.
 #[test]
 fn file_and_anon_retire_generations_together() {
     assert_eq!(rules().coupled(&window(7, 7), [8, 9]), [8, 8]);
@@ -123,7 +119,6 @@ fn file_and_anon_retire_generations_together() {
     assert_eq!(rules().coupled(&window(7, 8), [7, 8]), [7, 8], "file never goes back");
 }
 
-/// Section 5, inc_gen, and section 6, isolate.
 #[test]
 fn moving_on_forgets_all_accesses_and_isolation_the_last() {
     let full = ACCESSED.with_refs(3);
@@ -133,7 +128,6 @@ fn moving_on_forgets_all_accesses_and_isolation_the_last() {
     assert_eq!(rules().isolated(remembered), Flags::NONE, "not accessed since");
 }
 
-/// Section 6, after reclaim.
 #[test]
 fn survivors_are_young_unless_they_wait_to_be_written() {
     let survivor = |flags, refusal| rules().survivor(&window(7, 7), flags, refusal);
@@ -147,7 +141,6 @@ fn survivors_are_young_unless_they_wait_to_be_written() {
     assert!(rules().retries() && !minimal().retries());
 }
 
-/// Section 6, abort rules.
 #[test]
 fn a_pass_is_over_for_fairness() {
     let mut scan = scan(ReclaimKind::Direct, 10);
@@ -180,9 +173,8 @@ fn chosen(rows: &[(PageType, u8, RefTierCounts)], window: &Window, swappiness: u
     rules().choose(&controller(rows), window, swappiness.into())
 }
 
-/// Section 7, first line of vectors, and the shortcuts of section 6.
 #[test]
-fn the_specification_vectors_of_the_type_choice_hold() {
+fn the_type_choice_matches_linux_6_1() {
     let level = window(7, 7);
     let first = |anon, file| chosen(&[(ANON, 0, anon), (FILE, 0, file)], &level, 60).page_type;
     assert_eq!(first(counts(100, 1000), counts(200, 4000)), FILE);
@@ -195,9 +187,9 @@ fn the_specification_vectors_of_the_type_choice_hold() {
     assert_eq!(chosen(&busy_tiers, &level, 60).page_type, FILE, "tier 0 alone counts");
 }
 
-/// Section 7: own-tier 1:2 against tier 0 at 100/2000.
+/// A tier is protected from about twice the refault ratio of tier 0.
 #[test]
-fn the_specification_vectors_of_the_tier_limit_hold() {
+fn the_tier_limit_matches_linux_6_1() {
     let limit = |refaulted| {
         let rows = [(FILE, 0, counts(100, 2000)), (FILE, 1, counts(refaulted, 1000))];
         rules().tier_limit(&controller(&rows), FILE)
@@ -206,7 +198,6 @@ fn the_specification_vectors_of_the_tier_limit_hold() {
     assert_eq!(limit(98), RefTier(0));
 }
 
-/// Section 7.
 #[test]
 fn tiers_of_the_chosen_type_are_measured_against_the_other() {
     let rows =
@@ -217,9 +208,9 @@ fn tiers_of_the_chosen_type_are_measured_against_the_other() {
     assert_eq!(shortcut, Choice { page_type: FILE, tier_limit: RefTier(0) });
 }
 
-/// Section 8: shadows (six node bits, group 5, node 1, min_seq 9).
+/// Packs `min_seq` 9, group 5, node 1 with six node bits.
 #[test]
-fn the_specification_vectors_of_shadows_hold() {
+fn shadows_match_linux_6_1() {
     let id = LruvecId { group: 5, node: 1 };
     let bits = [0, 1, 3, 4].map(|count| shadow_of(9, counted(count), id).bits());
     assert_eq!(bits, [0x1200_0282, 0x1200_0283, 0x1300_0283, 0x1380_0283]);
@@ -228,7 +219,6 @@ fn the_specification_vectors_of_shadows_hold() {
     }
 }
 
-/// Section 8.
 #[test]
 fn a_refault_is_recent_while_its_generation_is_evicted() {
     let token = Token::of(shadow_of(7, counted(0), LruvecId::default()));

@@ -1,4 +1,4 @@
-//! The rules of Linux 6.18, profile B.
+//! The rules of Linux 6.18.
 //!
 //! *Insertion.* The access path decides the generation of a new folio:
 //!
@@ -32,7 +32,8 @@
 //! *Refaults.* A refault is recent within a full window of generations. Types are compared by all
 //! their tiers. A tier is evicted up to 1.5 times the ratio of its type's tier 0.
 //!
-//! Source: the multi-gen LRU specification, sections 3 to 8, profile B.
+//! Source: Linux 6.18, reworked in 6.14 by commits 798c0330c2ca, 37a260870f2c, b1a71694fb00 and
+//! 4d5d14a01e2c.
 
 use super::controller::{Controller, Gains};
 use super::generations::End;

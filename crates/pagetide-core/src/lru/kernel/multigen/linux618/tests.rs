@@ -1,4 +1,4 @@
-//! The specification's vectors for profile B, rule by rule.
+//! The rules of Linux 6.18, by worked examples.
 
 use super::super::controller::RefTierCounts;
 use super::super::refault::shadow_of;
@@ -26,9 +26,8 @@ fn entered(min_seq: u64, flags: Flags, entry: Entry) -> u64 {
     rules().entered_seq(&window(min_seq, min_seq), flags, entry)
 }
 
-/// Section 3, the vectors of profile B.
 #[test]
-fn the_specification_vectors_of_insertion_hold() {
+fn insertion_matches_linux_6_18() {
     let (ws, active) = (Flags::WORKINGSET, Flags::ACTIVE);
     let unwritten_anon = Flags::ANON.with(Flags::DIRTY);
     assert_eq!(entered(7, active, Entry::Added), 9);
@@ -50,7 +49,6 @@ fn folios_that_wait_for_the_flusher_stay_out_of_the_way() {
     assert_eq!(entered(9, Flags::NONE, Entry::Rotated), 9);
 }
 
-/// Section 4, the last column.
 #[test]
 fn tiers_follow_the_access_count() {
     let folios = Folios::new(1);
@@ -71,7 +69,6 @@ fn remembered_references_do_not_count_before_an_access() {
     assert_eq!((references.count, references.tier.0), (0, 0));
 }
 
-/// Section 4, last paragraph.
 #[test]
 fn young_words_promote_at_the_second_observation() {
     let once = rules().seen_young(Flags::NONE.with_refs(2));
@@ -92,7 +89,6 @@ fn plan(nr_gens: u64, nr_folios: u64, priority: u8) -> Plan {
     rules().plan(&sizes, &PassProgress::default(), &scan)
 }
 
-/// Section 6: 8192 pages and 9600 pages.
 #[test]
 fn the_scan_budget_doubles_with_each_priority() {
     assert_eq!(plan(3, 8192, 12), Plan::Scan(2));
@@ -100,7 +96,7 @@ fn the_scan_budget_doubles_with_each_priority() {
     assert_eq!(budgets, [2, 4, 9, 18].map(Plan::Scan));
 }
 
-/// Section 5, should_run_aging.
+/// Covers `should_run_aging()`.
 #[test]
 fn too_few_generations_are_aged_below_the_first_priority() {
     assert_eq!(plan(3, 8192, 10), Plan::Age(Then::EndPriority));
@@ -109,7 +105,6 @@ fn too_few_generations_are_aged_below_the_first_priority() {
     assert_eq!(plan(4, 8192, 10), Plan::Scan(8));
 }
 
-/// Section 11, last paragraph.
 #[test]
 fn background_passes_start_where_their_target_is() {
     let initial = |reclaimable, target| rules().initial_priority(reclaimable, target);
@@ -120,7 +115,7 @@ fn background_passes_start_where_their_target_is() {
     assert_eq!(initial(0, 1024), 6);
 }
 
-/// Section 5, try_to_inc_min_seq.
+/// Covers `try_to_inc_min_seq()`.
 #[test]
 fn a_type_waits_at_the_third_youngest_generation_for_the_other() {
     assert_eq!(rules().coupled(&window(7, 7), [8, 9]), [8, 9]);
@@ -131,7 +126,6 @@ fn a_type_waits_at_the_third_youngest_generation_for_the_other() {
     assert_eq!(in_step.coupled(&window(7, 7), [8, 9]), [8, 8]);
 }
 
-/// Section 5, inc_gen.
 #[test]
 fn the_working_set_mark_outlives_a_move() {
     let saturated = SEEN.with_refs(3);
@@ -139,7 +133,6 @@ fn the_working_set_mark_outlives_a_move() {
     assert_eq!(without(Mechanism::StickyWorkingset).moved_on(saturated), Flags::NONE);
 }
 
-/// Section 6, last paragraph.
 #[test]
 fn survivors_leave_the_oldest_generation() {
     let survivor = |flags, refusal| rules().survivor(&window(7, 7), flags, refusal);
@@ -166,7 +159,6 @@ fn chosen_by(rules: Linux618, rows: &[(PageType, u8, RefTierCounts)], swappiness
     rules.choose(&controller(rows), &window(7, 9), swappiness.into()).page_type
 }
 
-/// Section 7, first line of vectors.
 #[test]
 fn the_type_that_refaults_less_is_evicted() {
     let chosen = |anon, file| chosen_by(rules(), &[(ANON, 0, anon), (FILE, 0, file)], 60);
@@ -190,7 +182,6 @@ fn the_ends_of_swappiness_ignore_refaults() {
     assert_eq!(chosen_by(rules(), &[(ANON, 0, counts(4000, 4000))], 200), ANON);
 }
 
-/// Section 7: own-tier 2:3 against tier 0 at 100/2000.
 #[test]
 fn a_tier_is_protected_from_one_and_a_half_times_the_base_ratio() {
     let limit = |rules: Linux618, refaulted| {
@@ -220,9 +211,8 @@ fn shadow(min_seq: u64, count: u32, workingset: bool) -> ShadowEntry {
     shadow_of(min_seq, counted(count, workingset), LruvecId { group: 5, node: 1 })
 }
 
-/// Section 8, the vectors of profile B.
 #[test]
-fn shadows_are_packed_as_specified() {
+fn shadows_match_linux_6_18() {
     assert_eq!(shadow(9, 4, true).bits(), 0x1380_0283);
     assert_eq!(shadow(9, 0, false).bits(), 0x1200_0282);
     assert_eq!(shadow(9, 1, false).bits(), 0x1200_0282);

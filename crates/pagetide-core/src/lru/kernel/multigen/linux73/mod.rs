@@ -1,4 +1,4 @@
-//! The rules of Linux 7.3, profile C: the changes of 7.1 to 7.3 against 6.18.
+//! The rules of Linux 7.3: the changes of 7.1 to 7.3 against 6.18.
 //!
 //! *Insertion.* A batch of 31 new folios waits to be listed, and meanwhile the read marks each,
 //! which is worth a generation. Only the folio that fills its batch is listed before its mark, so
@@ -25,7 +25,10 @@
 //!
 //! Ignored: folios that readahead brings in during a fault, and a swap cache: a swapped-in page has
 //! no copy. A fault's mark is made when its folio is listed, so five reads before that look like a
-//! refault of the working set. Source: the multi-gen LRU specification for 7.x, rules C1 to C7.
+//! refault of the working set.
+//!
+//! Source: Linux 7.3, with the series "use folio_mark_accessed to replace folio_set_active" and
+//! "improve reclaim loop and dirty folio handling" of 7.2, 2026.
 
 use super::controller::Controller;
 use super::generations::End;

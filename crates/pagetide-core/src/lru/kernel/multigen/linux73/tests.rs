@@ -1,4 +1,4 @@
-//! The vectors of the specification for 7.x, rule by rule. Unchanged rules are tested for 6.18.
+//! The rules of Linux 7.3, by worked examples. Unchanged rules are tested for 6.18.
 
 use super::*;
 use crate::lru::{GroupScan, ReclaimKind};
@@ -17,7 +17,6 @@ fn window(min_seq: u64) -> Window {
     Window { max_seq: 10, min_seq: [min_seq; 2] }
 }
 
-/// Rule C1, the vectors.
 #[test]
 fn a_marked_folio_enters_one_generation_later() {
     let (ws, active) = (Flags::WORKINGSET, Flags::ACTIVE);
@@ -33,7 +32,6 @@ fn a_marked_folio_enters_one_generation_later() {
     assert_eq!(off.entered_seq(&window(7), MARKED, Entry::Added), 7);
 }
 
-/// Rule C2, faults.
 #[test]
 fn a_fault_marks_and_only_the_working_set_is_active() {
     let (ws, active) = (Flags::WORKINGSET, Flags::ACTIVE);
@@ -65,7 +63,6 @@ fn tried(rules: Linux73, flags: Flags) -> Flags {
     rules.survivor(&Window { max_seq: 10, min_seq: [6; 2] }, flags, Refusal::Young)
 }
 
-/// Rule C2, the table of the rmap path.
 #[test]
 fn a_young_victim_is_kept_then_activated_then_of_the_working_set() {
     let (ws, active) = (Flags::WORKINGSET, Flags::ACTIVE);
@@ -95,7 +92,6 @@ fn plan(rules: Linux73, nr_gens: u64, nr_folios: u64, priority: u8) -> Plan {
     rules.plan(&sizes, &PassProgress::default(), &scan)
 }
 
-/// Rule C3.
 #[test]
 fn aging_is_part_of_the_pass() {
     let then = |budget| Plan::Age(Then::Scan(budget));
@@ -109,7 +105,6 @@ fn aging_is_part_of_the_pass() {
     assert_eq!(plan(off, 3, 8192, 11), Plan::Age(Then::EndPriority));
 }
 
-/// Rules C3 and C4.
 #[test]
 fn a_budget_is_computed_once_and_spent_in_short_scans() {
     let scan = Scan { priority: 8, ..Scan::new(ReclaimKind::Direct, 32) };
@@ -127,7 +122,7 @@ fn a_budget_is_computed_once_and_spent_in_short_scans() {
     assert_eq!(without(Mechanism::ShortScans).scan_max(150, &done, &scan), 150);
 }
 
-/// Rule C4, steps d and e.
+/// A pass ends at its target. A global pass also ends after aging.
 #[test]
 fn a_pass_ends_between_two_scans() {
     let is_over = |rules: Linux73, progress, nr_started, reclaimed, is_global| {
@@ -142,7 +137,6 @@ fn a_pass_ends_between_two_scans() {
     assert!(!is_over(off, 64, 0, 32, false) && is_over(off, 64, 0, 32, true));
 }
 
-/// Rule C6.
 #[test]
 fn dirty_victims_come_back_with_the_active() {
     let reclaim = Flags::RECLAIM.with(Flags::DIRTY);

@@ -22,7 +22,7 @@ fn background(steps: &mut Steps, priority: u8) -> u64 {
     steps.run(pass, priority).scan.reclaimed
 }
 
-/// Section 14.
+/// Follows 100 clean folios of a file.
 #[test]
 fn the_minimal_trace_holds() {
     let mut steps = steps(None);
@@ -52,7 +52,7 @@ fn the_minimal_trace_holds() {
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 1);
 }
 
-/// Section 6: with three generations, aging depends on their sizes.
+/// With three generations, aging depends on their sizes.
 #[test]
 fn a_direct_pass_ages_until_the_old_folios_are_old_enough() {
     let mut steps = steps(None);
@@ -83,7 +83,6 @@ fn one_look_of_a_table_walk_promotes() {
     assert!(!steps.folio(frames[0]).flags().any(Flags::REFERENCED.with(Flags::WORKINGSET)));
 }
 
-/// Section 5, the caveat.
 #[test]
 fn the_minimal_patch_never_walks() {
     let mut steps = minimal();
@@ -97,7 +96,6 @@ fn the_minimal_patch_never_walks() {
     assert!(steps.trials[&mapped] > 0);
 }
 
-/// Section 6.
 #[test]
 fn the_older_type_goes_first_and_file_waits_for_anon() {
     let mut steps = steps(Some(60));
@@ -110,7 +108,6 @@ fn the_older_type_goes_first_and_file_waits_for_anon() {
     assert_eq!(summary.min_seq[ANON], summary.min_seq[FILE], "in step");
 }
 
-/// Section 6, the table of sort().
 #[test]
 fn a_protected_folio_is_the_next_of_its_new_generation() {
     let mut steps = steps(None);

@@ -1,5 +1,4 @@
-//! Tests of the whole policy, driven through the lruvec. Sections are those of the multi-gen LRU
-//! specification.
+//! Tests of the whole policy, driven through the lruvec.
 
 // Too many reads for an interpreter, and no unsafe code.
 #[cfg(not(miri))]

@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
 
-/// Section 14, with the rules of profile B.
 #[test]
 fn a_hundred_clean_folios_go_in_two_batches() {
     let mut steps = Steps::new(None);
@@ -77,7 +76,7 @@ fn a_busy_folio_is_tried_twice_and_leaves_the_oldest_generation() {
     assert!(!flags.any(Flags::REFERENCED.with(Flags::ACTIVE)), "starts over: {flags:?}");
 }
 
-/// Section 6, last paragraph, and section 15, wschange.
+/// Read-ahead in flight has this effect in `wschange` on Linux 6.18.
 #[test]
 fn folios_in_flight_empty_the_oldest_generation() {
     let mut steps = Steps::new(None);
@@ -270,7 +269,6 @@ fn the_other_type_is_taken_when_the_first_has_nothing() {
     assert_eq!(without_swap.lruvec.nr_folios(), 10);
 }
 
-/// Section 5, inc_max_seq.
 #[test]
 fn aging_leaves_stranded_anon_where_it_is() {
     let mut steps = Steps::new(None);
@@ -305,7 +303,6 @@ fn refaults_count_by_tier_and_restore_the_working_set() {
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 2, "another group's is ignored");
 }
 
-/// Section 6, profile B.
 #[test]
 fn sorting_alone_ends_each_priority_until_victims_are_reached() {
     let mut steps = Steps::new(None);

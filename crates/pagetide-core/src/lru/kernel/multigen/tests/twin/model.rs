@@ -1,7 +1,7 @@
-//! The naive model: the specification's rules over plain vectors, maps and sequence numbers.
+//! The naive model: Linux's rules over plain vectors, maps and sequence numbers.
 //!
-//! Shares only the shadow's layout with the policy. If profiles differ, the specification's columns
-//! stand side by side: `a` is Linux 6.1, `c` 7.3.
+//! Shares only the shadow's layout with the policy. Rules of several versions stand side by side:
+//! `a` is Linux 6.1, `c` is 7.3. With neither, the rules are those of 6.18.
 
 use crate::lru::{LruvecId, ReclaimKind, Refusal, ShadowEntry};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,9 +36,9 @@ impl World {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Profile A.
+    /// Linux 6.1.
     pub(super) a: bool,
-    /// Profile C, based on B.
+    /// Linux 7.3, based on 6.18.
     pub(super) c: bool,
     /// Patch 6 of the series.
     pub(super) minimal: bool,
@@ -216,7 +216,6 @@ impl Model {
         }
     }
 
-    /// Section 3.
     fn insert(&mut self, world: &World, page: u64, rotated: bool) {
         let Page { page_type, active, reclaim, .. } = self.pages[&page];
         let (max, min) = (self.max, self.min[page_type]);
@@ -243,7 +242,7 @@ impl Model {
         self.listed.insert(page);
     }
 
-    /// Counts from the youngest generation, by profiles B and C.
+    /// Returns the distance from the youngest generation, in 6.18 and 7.3.
     fn steps_in(&self, page: u64, is_late: bool) -> u64 {
         let Page { active, workingset, referenced, .. } = self.pages[&page];
         match (active, is_late) {
@@ -280,7 +279,6 @@ impl Model {
         }
     }
 
-    /// Section 8.
     pub(super) fn fill(
         &mut self,
         world: &World,
@@ -324,7 +322,7 @@ impl Model {
         }
     }
 
-    /// Follows section 7, against the other type's tier 0 or its own.
+    /// Measures the tiers against tier 0 of the other type, or of the same type.
     fn tier_limit(&self, page_type: usize, against_other: bool) -> usize {
         let (base, gains) = match (against_other, self.rules.a) {
             (true, _) => {
@@ -338,7 +336,7 @@ impl Model {
         (1..4).take_while(|tier| is_ok(setpoint, side(&tiers[*tier..=*tier], gains.1))).count()
     }
 
-    /// Sections 6 and 7: the type to evict and its tier limit.
+    /// Returns the type to evict and its tier limit.
     fn choose(&self) -> (usize, usize) {
         let Rules { a, swappiness, .. } = self.rules;
         let shortcut = match swappiness {
@@ -371,7 +369,6 @@ impl Model {
         }
     }
 
-    /// Section 5, should_run_aging.
     fn should_age(&self) -> bool {
         let (low, max) = (self.low(), self.max);
         if low + 2 != max {
@@ -413,7 +410,7 @@ impl Model {
         pass.evicted
     }
 
-    /// Section 6: the loop over one lruvec.
+    /// Runs the loop over one lruvec.
     fn at_priority(&mut self, world: &mut World, pass: &mut Pass, priority: u8) {
         let Rules { a, minimal, .. } = self.rules;
         let is_background = pass.kind == ReclaimKind::Background;
@@ -450,7 +447,7 @@ impl Model {
         }
     }
 
-    /// Rules C3 and C4 of the specification for 7.x.
+    /// Runs the loop of 7.3, which ages within the pass.
     fn at_priority_c(&mut self, world: &mut World, pass: &mut Pass, priority: u8) {
         let mut nr = self.nr_listed(|_| true) >> priority;
         let (mut has_aged, mut took_anon) = (false, false);
@@ -469,7 +466,6 @@ impl Model {
         }
     }
 
-    /// Section 5.
     fn age(&mut self, world: &mut World) {
         let Rules { a, minimal, .. } = self.rules;
         if !minimal {
@@ -517,7 +513,7 @@ impl Model {
         }
     }
 
-    /// Section 5, try_to_inc_min_seq.
+    /// Skips empty generations at the old end. Returns true if any was skipped.
     fn retire(&mut self) -> bool {
         let before = self.min;
         let mut after = before;
@@ -548,7 +544,6 @@ impl Model {
         after != before
     }
 
-    /// Section 6, evict().
     fn evict(&mut self, world: &mut World, pass: &mut Pass, nr: u64, took_anon: &mut bool) -> u64 {
         let c = self.rules.c;
         if c {
@@ -618,7 +613,7 @@ impl Model {
         if counts { scanned } else { 0 }
     }
 
-    /// Section 6, the table of sort().
+    /// Moves a page that must not be evicted. Returns true if the page moved.
     fn sort(&mut self, world: &World, pass: &mut Pass, page: u64, limit: usize) -> bool {
         const ACTIVATE: [&str; 2] = ["workingset_activate_anon", "workingset_activate_file"];
         let a = self.rules.a;
@@ -660,7 +655,7 @@ impl Model {
         true
     }
 
-    /// Section 6, after reclaim, and section 8 for evicted pages.
+    /// Tries to evict the victims. Retries busy victims once.
     fn settle(&mut self, world: &mut World, pass: &mut Pass, victims: Vec<u64>) {
         let mut trial = victims;
         for round in 0..2 {
