@@ -5,8 +5,9 @@
 //!
 //! ```text
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
-//!      `--> rows.rs: all of one commit? --render/--> docs/results.md <--compared-- cargo x tidy
-//!                                                   and the README's table
+//!      `--> rows.rs: a section of one commit? --render/--> docs/results.md <-- cargo x tidy
+//!                                                  the README's numbers       compares
+//!                                                  docs/demo.svg, its picture
 //!   pagetide-tune --policies  --> results/regret.jsonl --> the table in docs/policies.md
 //!   pagetide lab seeds --run  --> results/seeds.jsonl  --> docs/seeds.md, which the command makes
 //! ```
@@ -28,6 +29,8 @@ use std::path::Path;
 pub(crate) const DOCUMENT: &str = "docs/results.md";
 pub(crate) const README: &str = "README.md";
 pub(crate) const POLICIES: &str = "docs/policies.md";
+/// The README's picture.
+pub(crate) const PICTURE: &str = "docs/demo.svg";
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";
 /// Rows of other documents, each with its own commit.
@@ -37,7 +40,8 @@ const SEEDS: &str = "results/seeds.jsonl";
 /// Returns the document made from the files (by path from the root), or `None` without rows.
 ///
 /// # Errors
-/// Returns a sentence if a line is no row, a file has no section, or the rows have several commits.
+/// Returns a sentence if a line is no row, a file has no section, the rows of a section have
+/// several commits, or all rows several machines.
 pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String>, String> {
     let is_rows = |path: &&String| {
         let is_apart = [REGRET, SEEDS].contains(&path.as_str());
@@ -54,8 +58,8 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
     if by_section.is_empty() {
         return Ok(None);
     }
-    let (commit, machine) = rows::origin(by_section.values().flatten())?;
-    let mut text = render::head(commit, machine);
+    by_section.values().try_for_each(|rows| rows::check_commit(rows))?;
+    let mut text = render::head(rows::machine(by_section.values().flatten())?);
     for section in &SECTIONS {
         let rows = by_section.get(section.name).map_or(&[][..], Vec::as_slice);
         text.push_str(&render::section(section, rows));
@@ -74,9 +78,20 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
 /// As [`document`].
 pub(crate) fn readme(files: &BTreeMap<String, String>) -> Result<String, String> {
     let text = files.get(README).map_or("", String::as_str);
+    Ok(render::made::with_part(text, &render::readme::part(&demo_rows(files)?)))
+}
+
+/// Returns the README's picture, empty without the demo's rows.
+///
+/// # Errors
+/// As [`document`].
+pub(crate) fn picture(files: &BTreeMap<String, String>) -> Result<String, String> {
+    Ok(render::picture::svg(&demo_rows(files)?).unwrap_or_default())
+}
+
+fn demo_rows(files: &BTreeMap<String, String>) -> Result<Vec<ResultRow>, String> {
     let path = format!("{FOLDER}demo.jsonl");
-    let rows = files.get(&path).map_or(Ok(Vec::new()), |rows| rows::parse(&path, rows))?;
-    Ok(render::made::with_part(text, &render::readme::part(&rows)))
+    files.get(&path).map_or(Ok(Vec::new()), |rows| rows::parse(&path, rows))
 }
 
 /// Returns the page of policies with their table, if it has a place for one.
@@ -97,11 +112,12 @@ pub(crate) fn make(root: &Path) -> bool {
         let text = document(&files)?.ok_or("there are no rows: `cargo x measure` makes them")?;
         write(DOCUMENT, &text)?;
         write(README, &readme(&files)?)?;
+        write(PICTURE, &picture(&files)?)?;
         write(POLICIES, &policies(&files)?)
     });
     match made {
         Ok(()) => {
-            println!("{DOCUMENT} and the numbers of {README} and {POLICIES} are made");
+            println!("{DOCUMENT}, {PICTURE} and the numbers of {README} and {POLICIES} are made");
             true
         }
         Err(why) => {

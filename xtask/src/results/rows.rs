@@ -34,19 +34,24 @@ pub(super) fn parse(path: &str, text: &str) -> Result<Vec<ResultRow>, String> {
     text.lines().enumerate().map(row).collect()
 }
 
-/// Returns the common commit and machine of all rows.
+/// Checks that the rows of a section have one commit.
 ///
 /// # Errors
-/// Returns a sentence if rows have several commits or machines, none, or uncommitted changes.
-pub(super) fn origin<'a>(
-    rows: impl Iterator<Item = &'a ResultRow> + Clone,
-) -> Result<(&'a str, &'a str), String> {
-    let commit = only("commits", rows.clone().map(|row| row.commit.as_str()))?;
-    let machine = only("machines", rows.map(|row| row.machine.as_str()))?;
+/// Returns a sentence if they have several, none, or one with uncommitted changes.
+pub(super) fn check_commit(rows: &[ResultRow]) -> Result<(), String> {
+    let commit = only("commits", rows.iter().map(|row| row.commit.as_str()))?;
     if commit.ends_with("-dirty") || commit == "unknown" {
         return Err(format!("the rows are of {commit}: commit first, then measure again"));
     }
-    Ok((commit, machine))
+    Ok(())
+}
+
+/// Returns the common machine of all rows.
+///
+/// # Errors
+/// Returns a sentence if there are several, or none.
+pub(super) fn machine<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Result<&'a str, String> {
+    only("machines", rows.map(|row| row.machine.as_str()))
 }
 
 fn only<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<&'a str, String> {

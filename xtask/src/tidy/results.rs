@@ -3,7 +3,7 @@
 
 use super::tree::Tree;
 use super::{Finding, Rule};
-use crate::results::{DOCUMENT, POLICIES, README, document, policies, readme};
+use crate::results::{DOCUMENT, PICTURE, POLICIES, README, document, picture, policies, readme};
 
 pub(super) const RULE: Rule = Rule {
     name: "results-are-made",
@@ -28,6 +28,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let findings = [
         is_made(DOCUMENT, text),
         is_made(README, readme(&tree.files)),
+        is_made(PICTURE, picture(&tree.files)),
         is_made(POLICIES, policies(&tree.files)),
     ];
     findings.into_iter().flatten().collect()

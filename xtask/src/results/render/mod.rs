@@ -11,6 +11,7 @@
 mod cells;
 mod grid;
 pub(super) mod made;
+pub(super) mod picture;
 pub(super) mod readme;
 pub(super) mod regret;
 
@@ -18,11 +19,12 @@ use super::plan::{Section, Shape};
 use super::rows::ResultRow;
 use cells::{against, distinct, measured};
 
-pub(super) fn head(commit: &str, machine: &str) -> String {
+pub(super) fn head(machine: &str) -> String {
     format!(
         "# Results\n\n\
          Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has \
-         the commands\nwrite. All rows are of commit `{commit}`, on: {machine}.\n\n\
+         the commands\nwrite. Each section names its commit. All rows were measured on: \
+         {machine}.\n\n\
          Figures are medians; in brackets stands their range, or a ratio where a table compares \
          subjects. Under\n\"against\" stands what ran by turns with the subject, and how far ahead \
          of it the subject is: above 1 is ahead.\n"
@@ -36,7 +38,7 @@ pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     }
     let commands = distinct(rows.iter().map(|row| row.command.as_str()));
     let commands: Vec<String> = commands.iter().map(|line| format!("`{line}`")).collect();
-    let commands = commands.join(",\n") + ".\n";
+    let commands = format!("{}, at {}.\n", commands.join(",\n"), rows[0].commit);
     let all: Vec<&ResultRow> = rows.iter().collect();
     let tables = match section.shape {
         Shape::Against => by_case(&all),
