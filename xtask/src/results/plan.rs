@@ -56,7 +56,7 @@ pub(super) const SECTIONS: [Section; 12] = [
         name: "demo",
         title: "The demo",
         note: "Each policy and the kernel on the same files at the same limit, two threads, by \
-               turns. In brackets, against the kernel. The README's table is of these rows.",
+               turns. In brackets, against the kernel. The README's picture is of these rows.",
         shape: Shape::Subjects,
         commands: &["demo --rounds {runs} --no-report"],
     },
