@@ -145,7 +145,7 @@ const FAST: [Step; 5] = [
     step("tidy", 60, Kind::Lint, house_rules),
     step("clippy on libraries", 1_800, Kind::Lint, clippy_on_libraries),
     step("build of unit tests", 1_800, Kind::Lint, suite::build_fast),
-    step("unit tests", 300, Kind::Tests, suite::run_fast),
+    step("unit tests", 1_800, Kind::Tests, suite::run_fast),
 ];
 
 pub(crate) fn run(root: &Path, options: Options) -> bool {

@@ -15,9 +15,9 @@ mod programs;
 mod runner;
 
 use crate::step::{Outcome, StepContext};
-use programs::Program;
+use programs::{Folders, Program};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const ALL: [&str; 1] = ["--workspace"];
 const FAST: [&str; 4] = ["-p", "pagetide-core", "-p", "xtask"];
@@ -66,8 +66,17 @@ fn build(context: &StepContext, packages: &[&str]) -> Result<Vec<Program>, Outco
         outcome => return Err(outcome),
     }
     let messages = std::fs::read_to_string(&messages).map_err(failed)?;
-    let libraries = sysroot_libraries();
-    Ok(programs::of_messages(&messages, &libraries))
+    let folders = Folders { libraries: sysroot_libraries(), python: python_folder() };
+    Ok(programs::of_messages(&messages, &folders))
+}
+
+/// Returns the folder of the Python interpreter. A version manager's `python3` is a shell script
+/// that takes five times as long to start.
+fn python_folder() -> Option<PathBuf> {
+    let ask = ["-c", "import sys; print(sys.executable)"];
+    let output = std::process::Command::new("python3").args(ask).output().ok()?;
+    let program = String::from_utf8(output.stdout).ok()?;
+    Path::new(program.trim()).parent().map(Path::to_owned)
 }
 
 /// Returns the folder of rustc's shared libraries, which tests of a procedural macro need.

@@ -16,6 +16,15 @@ pub(super) struct Program {
     pub(super) has_result: bool,
 }
 
+/// Folders that programs search first.
+#[derive(Debug, Default)]
+pub(super) struct Folders {
+    /// The folder of rustc's shared libraries.
+    pub(super) libraries: Option<PathBuf>,
+    /// The folder of the Python interpreter.
+    pub(super) python: Option<PathBuf>,
+}
+
 /// The longest programs, longest first, so that none runs alone at the end.
 const LONGEST: [&str; 8] = [
     "pagetide-cli::run",
@@ -35,13 +44,12 @@ pub(super) fn sort_longest_first(programs: &mut [Program]) {
 }
 
 /// Returns the test programs in the output of `cargo test --no-run --message-format=json`.
-/// `libraries` is the folder of rustc's shared libraries.
-pub(super) fn of_messages(messages: &str, libraries: &Option<PathBuf>) -> Vec<Program> {
+pub(super) fn of_messages(messages: &str, folders: &Folders) -> Vec<Program> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.filter_map(|message| of_message(&message, libraries.as_deref())).collect()
+    messages.filter_map(|message| of_message(&message, folders)).collect()
 }
 
-fn of_message(message: &Value, libraries: Option<&Path>) -> Option<Program> {
+fn of_message(message: &Value, folders: &Folders) -> Option<Program> {
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
     let path = message["executable"].as_str().map(PathBuf::from).filter(|_| is_test)?;
     let manifest = Path::new(message["manifest_path"].as_str()?);
@@ -56,7 +64,8 @@ fn of_message(message: &Value, libraries: Option<&Path>) -> Option<Program> {
         ("CARGO_MANIFEST_DIR", folder.into()),
         ("CARGO_MANIFEST_PATH", manifest.into()),
         ("CARGO_PKG_NAME", package.into()),
-        ("LD_LIBRARY_PATH", search_path(&path, libraries)?),
+        ("LD_LIBRARY_PATH", library_path(&path, folders)?),
+        ("PATH", before_variable("PATH", folders.python.iter().cloned())?),
     ];
     Some(Program {
         name,
@@ -78,12 +87,17 @@ fn package_name(id: &str) -> Option<&str> {
 }
 
 /// Returns the search path for shared libraries, as cargo sets it.
-fn search_path(program: &Path, libraries: Option<&Path>) -> Option<OsString> {
+fn library_path(program: &Path, folders: &Folders) -> Option<OsString> {
     let dependencies = program.parent()?;
-    let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = [dependencies, dependencies.parent()?].into_iter().chain(libraries);
-    let folders = folders.map(Path::to_owned).chain(std::env::split_paths(&before));
-    std::env::join_paths(folders.filter(|folder| !folder.as_os_str().is_empty())).ok()
+    let own = [dependencies.to_owned(), dependencies.parent()?.to_owned()];
+    before_variable("LD_LIBRARY_PATH", own.into_iter().chain(folders.libraries.clone()))
+}
+
+/// Returns a search path with `folders` before the variable's.
+fn before_variable(name: &str, folders: impl Iterator<Item = PathBuf>) -> Option<OsString> {
+    let before = std::env::var_os(name).unwrap_or_default();
+    let all = folders.chain(std::env::split_paths(&before));
+    std::env::join_paths(all.filter(|folder| !folder.as_os_str().is_empty())).ok()
 }
 
 #[cfg(test)]
@@ -111,7 +125,7 @@ mod tests {
             "{\"reason\":\"build-finished\",\"success\":true}".to_owned(),
             message("bench", "speed", true),
         ];
-        let programs = of_messages(&messages.join("\n"), &Some("/rust/lib".into()));
+        let programs = of_messages(&messages.join("\n"), &Folders::default());
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["a", "a::reads", "a::speed"]);
         assert_eq!(programs.iter().map(|p| p.has_result).collect::<Vec<_>>(), [true, true, false]);
@@ -121,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_program_finds_its_package_and_the_libraries_as_under_cargo() {
-        let programs = of_messages(&message("test", "reads", true), &Some("/rust/lib".into()));
+        let folders = Folders { libraries: Some("/rust/lib".into()), python: Some("/py".into()) };
+        let programs = of_messages(&message("test", "reads", true), &folders);
         let value = |name| {
             let pair = programs[0].env.iter().find(|(variable, _)| *variable == name).unwrap();
             pair.1.to_str().unwrap()
@@ -129,6 +144,7 @@ mod tests {
         assert_eq!(value("CARGO_MANIFEST_DIR"), "/w/crates/a");
         assert_eq!(value("CARGO_PKG_NAME"), "a");
         assert!(value("LD_LIBRARY_PATH").starts_with("/t/deps:/t:/rust/lib"));
+        assert!(value("PATH").starts_with("/py:"));
     }
 
     #[test]
@@ -142,7 +158,7 @@ mod tests {
     fn the_longest_programs_start_first() {
         let messages: Vec<String> =
             ["brief", "other"].iter().map(|target| message("test", target, true)).collect();
-        let mut programs = of_messages(&messages.join("\n"), &None);
+        let mut programs = of_messages(&messages.join("\n"), &Folders::default());
         programs.push(Program { name: "pagetide-cli::run".to_owned(), ..programs[0].clone() });
         sort_longest_first(&mut programs);
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();

@@ -99,7 +99,7 @@ impl Agent {
         let (socket, listener) = listen();
         let line = [pagetide().to_str().unwrap(), "run", "--memory", "1M", "--", python()];
         let log = "stderr=open('nested.log', 'wb')";
-        let start = format!("subprocess.Popen({line:?} + ['agent.py', {socket:?}], {log})");
+        let start = format!("subprocess.Popen({line:?} + ['-S', 'agent.py', {socket:?}], {log})");
         self.value(&format!("globals().update(run={start}) or 0"));
         listener.set_nonblocking(true).unwrap();
         loop {
@@ -136,7 +136,10 @@ impl Tree {
         std::fs::write(folder.join("agent.py"), include_str!("agent.py")).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
         let log = folder.join(format!("{name}.log"));
-        command.arg("agent.py").stdin(OwnedFd::from(far)).stderr(File::create(&log).unwrap());
+        command
+            .args(["-S", "agent.py"])
+            .stdin(OwnedFd::from(far))
+            .stderr(File::create(&log).unwrap());
         let child = command.current_dir(folder).spawn().unwrap();
         let agent = Agent::new(near, name, &log);
         (Self { child, log }, agent)

@@ -5,9 +5,11 @@ succeed."""
 import errno
 import os
 import sys
+import time
 
 place = sys.argv[1]
 PAGE = 4096
+PATIENCE = 60
 
 
 def attempt(act, *arguments):
@@ -68,12 +70,30 @@ def fill_holes():
         assert file.read(PAGE) == bytes(PAGE)
 
 
+def nr_free():
+    return os.statvfs(place).f_bavail
+
+
+def wait_for_free(nr_blocks):
+    """Waits for free blocks. A journal commit frees the blocks of deleted files."""
+    folder = os.open(place, os.O_RDONLY)
+    end = time.monotonic() + PATIENCE
+    while nr_free() < nr_blocks:
+        assert time.monotonic() < end, (nr_free(), nr_blocks)
+        os.fsync(folder)
+        time.sleep(0.001)
+    os.close(folder)
+
+
 def make_room():
     for name in os.listdir(place):
         if os.path.isfile(os.path.join(place, name)):
             os.unlink(os.path.join(place, name))
+    # The folder may have grown by some blocks.
+    wait_for_free(nr_free_at_first - 8)
 
 
+nr_free_at_first = nr_free()
 sizes = []
 for chunk in (1000, PAGE, 60000, 3 << 20):
     for call, flags in ((at_position, 0), (at_position, os.O_APPEND), (at_place, 0)):
@@ -88,6 +108,7 @@ fd = os.open(os.path.join(place, "late"), os.O_RDWR | os.O_CREAT, 0o600)
 old = attempt(os.write, fd, b"old" * 40000)
 attempt(os.close, fd)
 os.unlink(os.path.join(place, "filler"))
+wait_for_free(nr_free_at_first // 2)
 fd = os.open(os.path.join(place, "late"), os.O_RDWR | os.O_TRUNC)
 os.write(fd, b"new" * 40000)
 os.close(fd)
