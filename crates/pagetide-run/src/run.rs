@@ -227,8 +227,10 @@ impl Stage {
             let stops = job_control::stops(signal);
             match stage.now.load(Relaxed) {
                 RUNS => {
-                    stage.stops.fetch_or(stops, Relaxed);
                     to_child(arrival);
+                    // Only now may this process stop: the SIGCONT that continues the job makes the
+                    // sentinel forget the stop signal.
+                    stage.stops.fetch_or(stops, Relaxed);
                 }
                 now => {
                     if now == LEFT {
