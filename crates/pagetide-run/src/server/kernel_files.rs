@@ -16,7 +16,8 @@ use super::identity::{FileKey, is_uncached, lock, path_of};
 use super::served_file::Ownership;
 use super::small_files::Numbers;
 use crate::errno::Errno;
-use crate::wire::{Request, decode_small_files, pass};
+use crate::wire::{Reason, Request, decode_small_files, pass};
+use pagetide_sys::kernel_cache::write_back;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,16 +58,54 @@ impl Server {
     /// Replies with 1 if the pages cannot be limited.
     pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
         let real = files.into_iter().next().ok_or(Errno::BADF)?;
-        let (key, _) = FileKey::of(&real)?;
-        let is_fresh = request.flags & pass::FRESH != 0;
+        let (key, len) = FileKey::of(&real)?;
+        let numbers = key.numbers();
+        let has = |flag| request.flags & flag != 0;
+        if has(pass::ROOM) {
+            self.make_room();
+            return done(0);
+        }
+        let is_lent = self.small_files.has(numbers);
+        let is_fresh = has(pass::FRESH) || is_lent;
+        if has(pass::WATCH) {
+            return self.watch(&real, key, Reason::from_number(request.total));
+        }
+        if (has(pass::NEW) || is_lent) && self.lend(&real, key, request.len, len) {
+            return done(0);
+        }
         let end = match request.offset {
-            _ if request.flags & pass::WHOLE != 0 => None,
+            _ if has(pass::WHOLE) => None,
             0.. => Some(request.offset as u64),
             _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
         };
         let copy = Arc::clone(&self.file(key).copy);
         let is_limited = self.copies.pass(&copy, &real, is_fresh, end);
         done(u64::from(!is_limited))
+    }
+
+    /// Watches a new file, because the library does not see all of its writes.
+    fn watch(&self, real: &OwnedFd, key: FileKey, reason: Option<Reason>) -> Outcome {
+        self.small_files.remove(key.numbers());
+        let file = self.file(key);
+        self.count_kernel_file(&file, reason.unwrap_or(Reason::Interface));
+        self.copies.watch(&file.copy, real, true, Unseen::Writes);
+        done(0)
+    }
+
+    /// Counts `nr_bytes` more of a file of `len` bytes, which the run has created, and makes room
+    /// for them in the loan. Returns false if the file is to be limited by `copies`.
+    fn lend(&self, real: &OwnedFd, key: FileKey, nr_bytes: u64, len: u64) -> bool {
+        let known = lock(&self.files).get(&key).cloned();
+        let is_copied = known.is_some_and(|file| lock(&file.copy).is_some());
+        if is_copied || !self.small_files.grow(real, key.numbers(), nr_bytes, len) {
+            return false;
+        }
+        if self.small_files.has_much() {
+            // The pages are clean when they are to be dropped. The next sync reports a failure.
+            let _ = write_back(real, false);
+        }
+        self.limit_small_files();
+        true
     }
 
     /// Remembers small files that a process has reported. Replies with 1 if the server does not
@@ -127,6 +166,15 @@ impl Server {
             files.give_back(&self.cache, files.step(), drop_files);
         }
         files.nr_lent_bytes() > 0
+    }
+
+    /// Returns steps of the loan that no file uses, while the page cache needs frames.
+    pub(super) fn take_back_loan(&self) {
+        let (files, step) = (&self.small_files, self.small_files.step());
+        if files.is_needed(&self.cache) && self.nr_kernel_bytes() + step <= self.kernel_bytes_max()
+        {
+            files.give_back(&self.cache, step, || {});
+        }
     }
 
     /// Returns the whole loan at the end of the run. The files keep their pages.

@@ -9,7 +9,7 @@ use super::served_file::{Access, Description, Ownership, ServedFile};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
-use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
+use crate::wire::{FILE_BYTES_MAX, Reason, Reply, Status, open};
 use pagetide_sys::lease::{LeaseKind, is_same_open_file};
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
@@ -51,6 +51,12 @@ impl Server {
             file.hand_over(&mut state)?;
             drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
+        }
+        if truncates && flags & open::MAY_KEEP != 0 && matches!(*state, Ownership::Free) {
+            // The truncation drops the pages that the server knows.
+            self.small_files.remove(key.numbers());
+            self.copies.take(&file.copy);
+            return Ok(Answer::of(Reply { result: open::IS_NEW, ..Reply::status(Status::Kernel) }));
         }
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);

@@ -26,13 +26,13 @@
 
 use super::identity::{lock, path_of};
 use crate::errno::Errno;
+use crate::storage::Storage;
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Access, Advice, AtFlags, CWD, fadvise};
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ impl SmallFiles {
 
     /// Remembers an open file by its name, so that its pages stay. Returns false if the file has no
     /// name.
-    pub(super) fn keep(&self, file: &File, nr_bytes: u64) -> bool {
+    pub(super) fn keep(&self, file: &impl AsFd, nr_bytes: u64) -> bool {
         let Ok(stat) = rustix::fs::fstat(file) else { return false };
         let Ok(path) = std::fs::read_link(path_of(file)) else { return false };
         if stat.st_nlink == 0 || self.nr_lent_bytes_max == 0 {
@@ -161,6 +161,31 @@ impl SmallFiles {
         }
         self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
         true
+    }
+
+    /// Counts `nr_bytes` more in the kernel's page cache of a file of `len` bytes, and remembers the
+    /// file by its name. Returns false if the file cannot be followed by its name.
+    pub(super) fn grow(&self, file: &OwnedFd, numbers: Numbers, nr_bytes: u64, len: u64) -> bool {
+        if let Some(named) = lock(&self.list).files.get_mut(&numbers) {
+            let most = len.next_multiple_of(PAGE_BYTES as u64).max(named.nr_bytes);
+            let now = (named.nr_bytes + nr_bytes).min(most);
+            let all = self.nr_bytes.fetch_add(now - named.nr_bytes, Relaxed);
+            self.nr_bytes_max.fetch_max(all + now - named.nr_bytes, Relaxed);
+            named.nr_bytes = now;
+            return true;
+        }
+        let is_local = rustix::fs::fstatfs(file)
+            .is_ok_and(|stat| Storage::of_kind(stat.f_type as u64) == Storage::Local);
+        let read = Access::READ_OK;
+        // A file that was forgotten by another name may have more pages.
+        let cached = read_kernel_cache(file, 0, 0).map(|found| found.nr_cached * PAGE_BYTES as u64);
+        is_local
+            && rustix::fs::accessat(CWD, path_of(file), read, AtFlags::EACCESS).is_ok()
+            && cached.is_ok_and(|nr_bytes| self.keep(file, nr_bytes))
+    }
+
+    pub(super) fn has(&self, numbers: Numbers) -> bool {
+        lock(&self.list).files.contains_key(&numbers)
     }
 
     /// Forgets a file. Returns the file, or `None` if the file was not remembered.
@@ -232,9 +257,15 @@ impl SmallFiles {
         }
     }
 
-    /// Returns true if new files are to be written back at once.
+    /// Returns true if closed new files are to be written back at once.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.nr_bytes() >= self.nr_lent_bytes_max() / 4 * 3
+    }
+
+    /// Returns true if a growing file is to be written back. Many temporary files are removed
+    /// before.
+    pub(super) fn has_much(&self) -> bool {
+        self.nr_bytes() >= self.nr_lent_bytes_max() / 4
     }
 
     /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.

@@ -174,11 +174,15 @@ impl ServedFile {
         let taken = server.copies.take(&self.copy);
         let small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
+        let has_pages = taken.is_some() || small.is_some() || made.is_some();
         match LeasedFile::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
                 if small.is_some() {
                     opened.has_pages_of_the_run();
+                }
+                if has_pages && opened.is_fresh {
+                    opened.move_pages(server);
                 }
                 Ok(opened)
             }

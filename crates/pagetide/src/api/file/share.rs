@@ -151,6 +151,10 @@ impl SharedPages for File {
         self.handle.counters.add(Event::DeviceRead, nr);
     }
 
+    fn writes(&self) -> u64 {
+        self.handle.mapping.writes()
+    }
+
     fn insert(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
@@ -186,25 +190,35 @@ impl SharedPages for File {
     }
 
     fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
-        let handle = &*self.handle;
-        let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let Some(mut page) = handle.lock_absent(index, writes) else { return false };
-        if page.frame().is_some() {
-            return true;
+        let inserted = self.handle.insert_free(index, writes, bytes);
+        if inserted == Inserted::New {
+            self.handle.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
         }
-        // Checked under the page's lock, as above.
-        let is_as_read = mapping.writes() == writes;
-        let is_in =
-            is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok();
-        if is_in {
-            engine.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
-            page.write(0, bytes);
-        }
-        is_in
+        inserted != Inserted::Refused
+    }
+
+    fn insert_copied(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        self.handle.insert_free(index, writes, bytes) != Inserted::Refused
     }
 }
 
 impl Handle {
+    /// Inserts a page if a frame is free. Counts no access.
+    fn insert_free(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted {
+        let (engine, mapping) = (self.engine(), &self.mapping);
+        let Some(mut page) = self.lock_absent(index, writes) else { return Inserted::Refused };
+        if page.frame().is_some() {
+            return Inserted::AlreadyResident;
+        }
+        // Checked under the page's lock: a writer counts itself before it takes the lock.
+        let is_as_read = mapping.writes() == writes;
+        if is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok() {
+            page.write(0, bytes);
+            return Inserted::New;
+        }
+        Inserted::Refused
+    }
+
     fn lock_absent(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();
