@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   0               not looked at since the descriptor was opened
-//!   IGNORED         no regular file, a small file that is only read, or a file of the system
-//!   n * 16 + flags  n bytes since the last report, in which the server writes back and drops pages
+//!   IGNORED         no regular file, or a file of the system
+//!   n * 32 + flags  n bytes since the last report, in which the server writes back and drops pages
 //! ```
 //!
 //! The program waits for the report, as a writer waits for the kernel if too many pages are dirty.
@@ -20,7 +20,7 @@
 use crate::channel::{Parcel, ask};
 use crate::{errno, next, process, small, small_reports, table};
 use libc::{c_int, iovec, off_t};
-use pagetide_run::wire::{Op, Reason, Request, pass};
+use pagetide_run::wire::{Op, Reason, Request, SHORT_FILE_BYTES, pass};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,8 +33,10 @@ const FRESH: u64 = pass::FRESH;
 const NEW: u64 = pass::NEW;
 /// Flag of a new file that was reported by a descriptor.
 const REPORTED: u64 = 8;
-const FLAGS: u64 = KNOWN | FRESH | NEW | REPORTED;
-const SHIFT: u32 = 4;
+/// Flag of a small file that is only read, and not reported unless the file has grown.
+const SMALL: u64 = 16;
+const FLAGS: u64 = KNOWN | FRESH | NEW | REPORTED | SMALL;
+const SHIFT: u32 = 5;
 /// Minimum number of bytes that a close reports.
 const FEW_BYTES: u64 = 64 << 10;
 
@@ -45,6 +47,13 @@ static NR_NEW_BYTES: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn ignore(fd: c_int) {
     if let Some(slot) = table::state_word(fd) {
         slot.store(IGNORED, Relaxed);
+    }
+}
+
+/// Begins to count the bytes of a small file that is only read.
+pub(crate) fn begin_small(fd: c_int) {
+    if let Some(slot) = table::state_word(fd) {
+        slot.store(KNOWN | SMALL, Relaxed);
     }
 }
 
@@ -163,6 +172,12 @@ pub(crate) fn note(fd: c_int, parts: &[iovec], at: Option<off_t>, is_write: bool
         return;
     }
     slot.store(now & FLAGS, Relaxed);
+    if now & SMALL != 0 {
+        if process::stat(fd).is_ok_and(|stat| stat.st_size as u64 > SHORT_FILE_BYTES) {
+            look(fd);
+        }
+        return;
+    }
     report(fd, now, at.unwrap_or(-1), if is_write { pass::WHOLE } else { 0 });
 }
 
@@ -175,7 +190,7 @@ pub(crate) fn close(fd: c_int) {
     }
     if is_new(fd) {
         close_new(fd);
-    } else if known >> SHIFT >= FEW_BYTES {
+    } else if known >> SHIFT >= FEW_BYTES && known & SMALL == 0 {
         report(fd, known, -1, pass::WHOLE);
     }
 }

@@ -160,7 +160,7 @@ impl Call {
         let fd = self.open_natively(self.flags);
         if fd >= 0 {
             table::set(fd, small::opened(fd, stat));
-            passing::ignore(fd);
+            passing::begin_small(fd);
         }
         fd
     }

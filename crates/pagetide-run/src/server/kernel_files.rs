@@ -13,7 +13,7 @@ use super::Server;
 use super::answer::{Outcome, done};
 use super::copies::Unseen;
 use super::identity::{FileKey, is_uncached, lock, path_of};
-use super::served_file::Ownership;
+use super::served_file::{Ownership, ServedFile};
 use super::small_files::Numbers;
 use crate::errno::Errno;
 use crate::wire::{Reason, Request, decode_small_files, pass};
@@ -23,7 +23,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Limits the files every 10 ms, until the server stops.
 pub(super) fn run(server: &Server) {
@@ -59,45 +59,44 @@ impl Server {
     pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
         let real = files.into_iter().next().ok_or(Errno::BADF)?;
         let (key, len) = FileKey::of(&real)?;
-        let numbers = key.numbers();
         let has = |flag| request.flags & flag != 0;
         if has(pass::ROOM) {
             self.make_room();
             return done(0);
         }
-        let is_lent = self.small_files.has(numbers);
-        let is_fresh = has(pass::FRESH) || is_lent;
+        let file = self.file(key);
+        // Another process may read the file of the writer.
+        let is_new = has(pass::NEW) || file.is_new.load(Relaxed);
         if has(pass::WATCH) {
-            return self.watch(&real, key, Reason::from_number(request.total));
+            return self.watch(&real, &file, Reason::from_number(request.total));
         }
-        if (has(pass::NEW) || is_lent) && self.lend(&real, key, request.len, len) {
+        if is_new && self.lend(&real, &file, request.len, len) {
             return done(0);
         }
+        let is_fresh = has(pass::FRESH) || is_new;
         let end = match request.offset {
             _ if has(pass::WHOLE) => None,
             0.. => Some(request.offset as u64),
             _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
         };
-        let copy = Arc::clone(&self.file(key).copy);
-        let is_limited = self.copies.pass(&copy, &real, is_fresh, end);
+        let is_limited = self.copies.pass(&file.copy, &real, is_fresh, end);
         done(u64::from(!is_limited))
     }
 
     /// Watches a new file, because the library does not see all of its writes.
-    fn watch(&self, real: &OwnedFd, key: FileKey, reason: Option<Reason>) -> Outcome {
-        self.small_files.remove(key.numbers());
-        let file = self.file(key);
-        self.count_kernel_file(&file, reason.unwrap_or(Reason::Interface));
+    fn watch(&self, real: &OwnedFd, file: &ServedFile, reason: Option<Reason>) -> Outcome {
+        self.small_files.remove(file.key.numbers());
+        self.count_kernel_file(file, reason.unwrap_or(Reason::Interface));
         self.copies.watch(&file.copy, real, true, Unseen::Writes);
         done(0)
     }
 
     /// Counts `nr_bytes` more of a file of `len` bytes, which the run has created, and makes room
     /// for them in the loan. Returns false if the file is to be limited by `copies`.
-    fn lend(&self, real: &OwnedFd, key: FileKey, nr_bytes: u64, len: u64) -> bool {
-        let known = lock(&self.files).get(&key).cloned();
-        let is_copied = known.is_some_and(|file| lock(&file.copy).is_some());
-        if is_copied || !self.small_files.grow(real, key.numbers(), nr_bytes, len) {
+    fn lend(&self, real: &OwnedFd, file: &ServedFile, nr_bytes: u64, len: u64) -> bool {
+        file.is_new.store(true, Relaxed);
+        let is_copied = lock(&file.copy).is_some();
+        if is_copied || !self.small_files.grow(real, file.key.numbers(), nr_bytes, len) {
             return false;
         }
         if self.small_files.has_much() {

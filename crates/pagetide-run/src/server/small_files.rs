@@ -184,10 +184,6 @@ impl SmallFiles {
             && cached.is_ok_and(|nr_bytes| self.keep(file, nr_bytes))
     }
 
-    pub(super) fn has(&self, numbers: Numbers) -> bool {
-        lock(&self.list).files.contains_key(&numbers)
-    }
-
     /// Forgets a file. Returns the file, or `None` if the file was not remembered.
     pub(super) fn remove(&self, numbers: Numbers) -> Option<Named> {
         // An entry in `order` stays until it is the oldest.

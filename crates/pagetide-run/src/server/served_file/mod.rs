@@ -82,6 +82,8 @@ pub(super) struct ServedFile {
     descriptions: Mutex<Vec<Weak<Description>>>,
     /// True if the file is never managed. `None` before the first open.
     pub(super) is_excluded: Mutex<Option<bool>>,
+    /// True if the run has created the file, or truncated the file to nothing.
+    pub(super) is_new: AtomicBool,
     /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
     /// The memory file of the descriptions' flock locks. Locked throughout a call of flock.
@@ -98,6 +100,7 @@ impl ServedFile {
             growth: Arc::default(),
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
+            is_new: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             lock_memory: Mutex::default(),
             copy: Arc::default(),

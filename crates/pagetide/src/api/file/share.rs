@@ -13,9 +13,11 @@ use super::read::Piece;
 use super::{File, Handle, NO_PAGE};
 use crate::api::seam::{Inserted, SharedPages};
 use crate::engine::errors::ReadError;
+use crate::engine::frame_source::NoFrame;
+use crate::engine::mapping::Mapping;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
-use pagetide_core::ids::PageIndex;
+use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageRef, Target, current_cpu, fetch};
@@ -190,29 +192,43 @@ impl SharedPages for File {
     }
 
     fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
-        let inserted = self.handle.insert_free(index, writes, bytes);
+        let handle = &*self.handle;
+        let filler = &handle.engine().filler;
+        let inserted = handle.insert_by(index, writes, bytes, |cpu, mapping, page| {
+            filler.admit_around(cpu, mapping, page)
+        });
         if inserted == Inserted::New {
-            self.handle.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
+            handle.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
         }
         inserted != Inserted::Refused
     }
 
     fn insert_copied(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
-        self.handle.insert_free(index, writes, bytes) != Inserted::Refused
+        let handle = &*self.handle;
+        let filler = &handle.engine().filler;
+        let inserted = handle.insert_by(index, writes, bytes, |cpu, mapping, page| {
+            filler.admit_copied(cpu, mapping, page)
+        });
+        inserted != Inserted::Refused
     }
 }
 
 impl Handle {
-    /// Inserts a page if a frame is free. Counts no access.
-    fn insert_free(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted {
-        let (engine, mapping) = (self.engine(), &self.mapping);
+    /// Inserts a page if `admit` finds a frame. Counts no access.
+    fn insert_by<'a>(
+        &'a self,
+        index: u64,
+        writes: u64,
+        bytes: &[u8; PAGE_BYTES],
+        admit: impl FnOnce(CpuId, &Mapping, &mut Lock<PageRef<'a>>) -> Result<FrameId, NoFrame>,
+    ) -> Inserted {
         let Some(mut page) = self.lock_absent(index, writes) else { return Inserted::Refused };
         if page.frame().is_some() {
             return Inserted::AlreadyResident;
         }
         // Checked under the page's lock: a writer counts itself before it takes the lock.
-        let is_as_read = mapping.writes() == writes;
-        if is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok() {
+        let is_as_read = self.mapping.writes() == writes;
+        if is_as_read && admit(current_cpu(), &self.mapping, &mut page).is_ok() {
             page.write(0, bytes);
             return Inserted::New;
         }
