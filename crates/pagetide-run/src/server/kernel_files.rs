@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   a MiB moved past the server --> pass      --> copies       a few MiB, with descriptors
-//!   small files                 --> remember  --> small_files  memory that the page cache lends
+//!   a MiB of a new file written --> pass      --> small_files  memory that the page cache lends
+//!   small files                 --> remember  --> small_files
 //!   every 10 ms                 --> both
 //! ```
 //!
@@ -17,7 +18,7 @@ use super::served_file::{Ownership, ServedFile};
 use super::small_files::Numbers;
 use crate::errno::Errno;
 use crate::wire::{Reason, Request, decode_small_files, pass};
-use pagetide_sys::kernel_cache::write_back;
+use pagetide_sys::kernel_cache::start_write_back;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -101,7 +102,7 @@ impl Server {
         }
         if self.small_files.has_much() {
             // The pages are clean when they are to be dropped. The next sync reports a failure.
-            let _ = write_back(real, false);
+            let _ = start_write_back(real);
         }
         self.limit_small_files();
         true

@@ -123,17 +123,20 @@ impl LeasedFile {
         self.has_copies.store(false, Relaxed);
         // A failed write-back is reported to the program's next sync.
         let _ = write_back(&self.real, true);
-        let (Ok(found), Ok(flags)) =
-            (read_resident(&self.real, len), rustix::fs::fcntl_getfl(&*self.real))
-        else {
-            return;
-        };
+        let Ok(flags) = rustix::fs::fcntl_getfl(&*self.real) else { return };
+        let found = read_resident(&self.real, len).unwrap_or_default();
         // Reads without O_DIRECT find the pages.
         let is_set = rustix::fs::fcntl_setfl(&*self.real, flags - OFlags::DIRECT).is_ok();
-        let mut piece = vec![0; CHUNK_BYTES];
-        let pieces = found.into_iter().flat_map(|range| range.step_by(CHUNK_BYTES));
-        let all = pieces.take_while(|at| is_set && self.move_piece(&mut piece, *at, server));
-        let _ = all.count();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut pieces = found.into_iter().flat_map(|range| {
+            let end = range.end;
+            range.step_by(CHUNK_BYTES).map(move |at| (at, CHUNK_BYTES.min((end - at) as usize)))
+        });
+        let moves = |(at, nr): (u64, usize)| self.move_piece(&mut buffer[..nr], at, server);
+        if is_set {
+            // Without a free frame, the other pages are dropped.
+            let _is_whole = pieces.all(moves);
+        }
         let _ = rustix::fs::fcntl_setfl(&*self.real, flags);
         let _ = rustix::fs::fadvise(&*self.real, 0, None, rustix::fs::Advice::DontNeed);
     }

@@ -1,15 +1,16 @@
-//! Small files that the run leaves in the kernel's page cache.
+//! Small files and new files that the run leaves in the kernel's page cache.
 //!
 //! **Problem.** A program reads many small files faster from the kernel than from a server, again
-//! and again. But the kernel's page cache is outside the limit.
+//! and again, and writes new files faster. But the kernel's page cache is outside the limit.
 //!
-//! **Idea.** The page cache lends a part of its memory to the small files, as long as the page
+//! **Idea.** The page cache lends a part of its memory to these files, as long as the page
 //! cache does not need the memory itself. The server remembers each file by its path and drops the
 //! oldest file's pages when all files together exceed the loan. No descriptor is kept, so a file
 //! can be unmounted, removed and leased at any time.
 //!
 //! ```text
 //!   library: a file that was not cached, or a new file ---.
+//!   library: a new file has grown by 1 MiB ------- grow --+
 //!   copies: a short file, instead of a drop of its pages -+--> insert --> more than the loan?
 //!                                                            frames are free: borrow a step more
 //!                                                            otherwise: drop the oldest file
@@ -24,13 +25,13 @@
 //!
 //! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
 
-use super::identity::{lock, path_of};
+use super::identity::{is_uncached, lock, path_of};
 use crate::errno::Errno;
 use crate::storage::Storage;
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
-use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
+use pagetide_sys::kernel_cache::{read_kernel_cache, start_write_back, write_back};
 use rustix::fs::{Access, Advice, AtFlags, CWD, fadvise};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -157,7 +158,7 @@ impl SmallFiles {
         }
         if self.is_nearly_full() {
             // The pages are clean when the file is the oldest.
-            let _ = write_back(file, false);
+            let _ = start_write_back(file);
         }
         self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
         true
@@ -181,7 +182,7 @@ impl SmallFiles {
         let cached = read_kernel_cache(file, 0, 0).map(|found| found.nr_cached * PAGE_BYTES as u64);
         is_local
             && rustix::fs::accessat(CWD, path_of(file), read, AtFlags::EACCESS).is_ok()
-            && cached.is_ok_and(|nr_bytes| self.keep(file, nr_bytes))
+            && self.keep(file, cached.unwrap_or(nr_bytes))
     }
 
     /// Forgets a file. Returns the file, or `None` if the file was not remembered.
@@ -268,7 +269,7 @@ impl SmallFiles {
     pub(super) fn start_write_back(&self, numbers: Numbers, open: impl Open) {
         let list = lock(&self.list);
         let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
-        let _ = opened.flatten().map(|file| write_back(file, false));
+        let _ = opened.flatten().map(start_write_back);
     }
 
     pub(super) fn has_many_files(&self) -> bool {
@@ -328,7 +329,7 @@ fn low_mark(frames: &FrameUse) -> u64 {
 fn drop_pages(file: impl AsFd + Copy) {
     let drop = || fadvise(file, 0, None, Advice::DontNeed);
     let _ = drop();
-    if read_kernel_cache(file, 0, 0).is_ok_and(|left| left.nr_cached > 0) {
+    if !is_uncached(file) {
         // A failed write-back is reported to the program's next sync.
         let _ = write_back(file, true);
         let _ = drop();
