@@ -254,3 +254,33 @@ fn streams_of_new_files_stay_within_the_limit() {
     assert_eq!(std::fs::metadata(within.join("bytes")).unwrap().len(), 48_000_000);
     assert_eq!(std::fs::metadata(within.join("wide")).unwrap().len(), 24_000_000);
 }
+
+/// A write by the server would cost a request and two copies.
+#[test]
+fn a_new_file_that_is_only_written_never_reaches_the_server() {
+    let test = "a_new_file_that_is_only_written_never_reaches_the_server";
+    let here = folder();
+    if !has("python3", test) {
+        return;
+    }
+    let script = "import os, subprocess, threading\n\
+        open('old', 'wb').write(bytes(1 << 20))\n\
+        def write(fd): assert all(os.write(fd, bytes(1 << 20)) == 1 << 20 for _ in range(8))\n\
+        long = os.open('long', os.O_RDWR | os.O_CREAT)\n\
+        write(long), os.close(long)\n\
+        old = os.open('old', os.O_WRONLY | os.O_TRUNC)\n\
+        write(old)\n\
+        thread = threading.Thread(target=write, args=(old,))\n\
+        thread.start(), thread.join()\n\
+        child = os.fork()\n\
+        if child == 0:\n    \
+            write(old)\n    \
+            os._exit(0)\n\
+        assert os.waitpid(child, 0)[1] == 0\n";
+    let (output, summary) = run_counted(here.path(), "64M", &[], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::metadata(here.path().join("old")).unwrap().len(), 24 << 20);
+    assert_eq!(summary["device_write_bytes"], 0, "{summary}");
+    let written = summary["kernel"]["written_bytes"].as_u64();
+    assert!(written.is_none_or(|written| written >= 32 << 20), "{summary}");
+}

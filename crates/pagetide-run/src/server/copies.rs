@@ -392,6 +392,11 @@ impl Copies {
         self.note(file, move || Copied::open(&real, true), None);
     }
 
+    /// Returns true if a process may use the file unseen by the library.
+    pub(super) fn is_watched(file: &CopySlot) -> bool {
+        lock(file).as_ref().is_some_and(|copied| copied.unseen != Unseen::None)
+    }
+
     /// Watches a file that the kernel serves. `is_fresh` is as in [`Copied::open`].
     pub(super) fn watch(
         &self,

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::copies::Unseen;
+use super::copies::{Copies, Unseen};
 use super::holders::Closing;
 use super::identity::{FileKey, leaves_room, path_of};
 use super::served_file::{Access, Description, Ownership, ServedFile};
@@ -52,7 +52,8 @@ impl Server {
             drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
         }
-        if truncates && flags & open::MAY_KEEP != 0 && matches!(*state, Ownership::Free) {
+        let is_free = matches!(*state, Ownership::Free) && !Copies::is_watched(&file.copy);
+        if truncates && flags & open::MAY_KEEP != 0 && is_free {
             // The truncation drops the pages that the server knows.
             self.small_files.remove(key.numbers());
             self.copies.take(&file.copy);
