@@ -26,10 +26,10 @@ fn a_new_file_that_is_read_back_is_managed_and_needs_no_device() {
         for flags in os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND:\n    \
             fd = os.open(str(flags), flags | os.O_CREAT)\n    \
             for _ in range(64): assert os.write(fd, bytes(64 << 10)) == 64 << 10\n    \
-            if flags == os.O_RDWR: check(fd)\n    \
-            os.close(fd)\n    \
-            copy = os.open(str(flags), os.O_RDONLY)\n    \
-            check(copy), os.close(copy)\n";
+            if flags != os.O_RDWR:\n        \
+                os.close(fd)\n        \
+                fd = os.open(str(flags), os.O_RDONLY)\n    \
+            check(fd), os.close(fd)\n";
     let (output, summary) = run_counted(here.path(), "64M", &[], &["python3", "-c", script]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(summary["kernel_files"], serde_json::json!({}), "{summary}");
