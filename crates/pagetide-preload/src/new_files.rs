@@ -6,8 +6,8 @@
 //! **Idea.** A file that an open has created, or truncated to nothing, keeps its real descriptor,
 //! and `passing` limits its pages. A file that is open only for writing stays so until its close,
 //! whatever the program does with the descriptor. A file that is open for reading as well is `New`:
-//! the server gets it as soon as the program reads back what it has written, or uses the file like a
-//! database.
+//! the server gets the file as soon as the program reads back what the program has written, or uses
+//! the file like a database.
 //!
 //! ```text
 //!   O_WRONLY --> Kernel --- close ----------------------------------> reported

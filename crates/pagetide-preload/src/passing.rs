@@ -9,9 +9,9 @@
 //!
 //! The program waits for the report, as a writer waits for the kernel if too many pages are dirty.
 //!
-//! **New files.** A file that the run has created, and only writes, is the kernel's. A close reports
-//! a short new file by its path (`small_reports`). Longer files are reported each MiB by the
-//! descriptor, and earlier if the open new files together have more unreported bytes than that.
+//! **New files.** A file that the run has created, and only writes, is the kernel's. A close
+//! reports a short new file by its path (`small_reports`). A longer file is reported each MiB by
+//! the descriptor, and earlier if the open new files together have more unreported bytes.
 //!
 //! **Ignored.** Calls of the C library's streams for standard output, except fwrite. The server
 //! looks at such files itself. Unreported bytes of new files when the process is killed, at most
@@ -138,8 +138,8 @@ pub(crate) fn watch(fd: c_int, reason: Reason) {
     }
 }
 
-/// Makes the server free blocks that it keeps of removed files, after a call that failed because the
-/// disk is full. Returns true if the call is to be repeated.
+/// Makes the server free the blocks that it keeps of removed files, after a call that failed
+/// because the disk is full. Returns true if the call is to be repeated.
 pub(crate) fn makes_room(fd: c_int, failed: errno::Errno) -> bool {
     let is_full = matches!(failed.0, libc::ENOSPC | libc::EDQUOT);
     is_full && is_new(fd) && process::is_on() && {

@@ -164,8 +164,8 @@ impl SmallFiles {
         true
     }
 
-    /// Counts `nr_bytes` more in the kernel's page cache of a file of `len` bytes, and remembers the
-    /// file by its name. Returns false if the file cannot be followed by its name.
+    /// Counts `nr_bytes` more of a file of `len` bytes in the kernel's page cache, and remembers
+    /// the file by its name. Returns false if the file cannot be followed by its name.
     pub(super) fn grow(&self, file: &OwnedFd, numbers: Numbers, nr_bytes: u64, len: u64) -> bool {
         if let Some(named) = lock(&self.list).files.get_mut(&numbers) {
             let most = len.next_multiple_of(PAGE_BYTES as u64).max(named.nr_bytes);

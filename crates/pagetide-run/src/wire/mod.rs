@@ -267,7 +267,8 @@ pub mod open {
     /// The call has created the file. Its real descriptor, open for reading and writing, follows
     /// the stand-in, and no other process knows it.
     pub const CREATED: u64 = 1 << 32;
-    /// The kernel may keep the file if nobody has the file open, because the call truncates the file.
+    /// The kernel may keep the file if no process of the run has the file open, because the call
+    /// truncates the file.
     pub const MAY_KEEP: u64 = 1 << 33;
     /// The result of an open that the kernel is to make, for a file that was left to the kernel by
     /// [`MAY_KEEP`].
@@ -311,8 +312,8 @@ pub mod pass {
     pub const WHOLE: u64 = 1;
     /// No page of the file was in the kernel's page cache before the process's first access.
     pub const FRESH: u64 = 2;
-    /// The program has created or truncated the file, and only writes. `len` bytes were written since
-    /// the last report.
+    /// The program has created or truncated the file, and only writes. `len` bytes were written
+    /// since the last report.
     pub const NEW: u64 = 4;
     /// A call that the library does not see is about to write a new file. `total` is the
     /// [`Reason`](super::Reason).
