@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
 /// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
