@@ -11,22 +11,31 @@ use pagetide_run::wire::{Op, Reason, Request, Status, open};
 /// Flags of open(2) that make or cut a file.
 const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 
-/// Asks the server to manage the first of `files`, a stand-in. `None` leaves the file to the
-/// kernel.
-pub(crate) fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
+/// The server's decision at an open.
+pub(crate) enum Opened {
+    /// The server manages the file.
+    Managed(u64),
+    /// The kernel serves the file.
+    Kernel,
+    /// The kernel serves the file, which the open truncates to nothing.
+    New,
+}
+
+/// Asks the server to manage the first of `files`, a stand-in.
+pub(crate) fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Opened {
     // The server drops the pages of small files that it is to manage.
     small_reports::flush();
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
-    let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
-    match (reply.status, u64::try_from(reply.result)) {
-        (Status::Done, Ok(id)) => {
-            alone::note_opened(id);
-            Some(id)
-        }
-        _ => {
-            channel::close_if_idle();
-            None
-        }
+    let asked = ask(&request, Parcel { files, ..Parcel::default() });
+    let reply = asked.map(|answer| (answer.reply.status, answer.reply.result));
+    if let Ok((Status::Done, id @ 0..)) = reply {
+        alone::note_opened(id as u64);
+        return Opened::Managed(id as u64);
+    }
+    channel::close_if_idle();
+    match reply {
+        Ok((Status::Kernel, open::IS_NEW)) => Opened::New,
+        _ => Opened::Kernel,
     }
 }
 
@@ -37,10 +46,10 @@ pub(crate) fn manage_new(fd: c_int, flags: c_int, position: i64) {
     let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
     let managed = match stand_in {
         0.. => ask_to_manage(flags, open::CREATED, &[stand_in, fd]),
-        _ => None,
+        _ => Opened::Kernel,
     };
     match managed {
-        Some(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
+        Opened::Managed(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
             table::set(fd, Entry::Managed(id));
             if position > 0 {
                 let seek = Request { offset: position, ..Request::new(Op::Seek, id) };
@@ -49,12 +58,12 @@ pub(crate) fn manage_new(fd: c_int, flags: c_int, position: i64) {
             }
         }
         // The kernel keeps the file, because the close of the descriptor would drop locks.
-        Some(id) => {
+        Opened::Managed(id) => {
             let _ = serve::hand_over(id, Reason::Locked);
             let _ = control(fd, libc::F_SETFL, flags as usize);
             table::set(fd, Entry::Kernel);
         }
-        None => {
+        Opened::Kernel | Opened::New => {
             restore_access(fd, flags);
             let _ = process::move_to(fd, position, libc::SEEK_SET);
             table::set(fd, Entry::Kernel);

@@ -1,45 +1,39 @@
-//! New files are the kernel's while they are short.
+//! New files are the kernel's while they are only written.
 //!
-//! **Problem.** Most new files stay short. The server spends more time on the lease, the write and
-//! the close of such a file than the kernel spends on the whole file.
+//! **Problem.** A new file is written once, from the start to the end. The server spends more time
+//! on the lease, the writes and the close than the kernel spends on the whole file.
 //!
-//! **Idea.** A file that an open has created keeps its real descriptor. A write that makes the file
-//! longer than a short one gives the file to the server first, and so does every call that could
-//! share the descriptor: dup, fork, exec, another thread, a lock or a mapping. After the close, the
-//! library reports the file like a small file that is read (`small_reports`).
+//! **Idea.** A file that an open has created, or truncated to nothing, keeps its real descriptor,
+//! and `passing` limits its pages. A file that is open only for writing stays so until its close,
+//! whatever the program does with the descriptor. A file that is open for reading as well is `New`:
+//! the server gets the file as soon as the program reads back what the program has written, or uses
+//! the file like a database.
 //!
 //! ```text
-//!   create --> New --- close ------------------------> reported
-//!               |----- long, shared, locked, mapped --> managed: a stand-in, as at the open
-//!               '----- meanwhile several threads -----> the kernel's, limited by `passing`
+//!   O_WRONLY --> Kernel --- close ----------------------------------> reported
+//!   O_RDWR ----> New ------ close ----------------------------------> reported
+//!                 |-------- read, long pwrite, mapped, shared, .. --> managed: a stand-in
+//!                 '-------- meanwhile several threads --------------> Kernel
 //! ```
 //!
 //! A second thread could write to the real descriptor during the exchange. So only a process with
-//! one thread leaves a new file to the kernel, and gives a file to the server.
+//! one thread has `New` files, and gives a file to the server.
 //!
-//! **Ignored.** The bytes of files that are open when the process is killed: at most
-//! [`BYTES_MAX`]. Threads and children that the program makes without the C library.
+//! **Ignored.** Threads and children that the program makes without the C library.
 
 use crate::errno::Errno;
 use crate::pieces::Blocked;
-use crate::serve::NewFileCalls;
+use crate::serve::set_give_new;
 use crate::table::{self, Entry};
-use crate::{
-    alone, errno, lent, manage, next, own, passing, process, room, serve, small, small_reports,
-};
+use crate::{alone, errno, manage, next, own, passing, process};
 use libc::{c_int, iovec, off_t};
-use pagetide_run::wire::{SHORT_FILE_BYTES, pass};
+use pagetide_run::wire::{Reason, SHORT_FILE_BYTES};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Maximum number of bytes that the open new files of a process have written.
-const BYTES_MAX: u64 = pass::WINDOW;
-
-/// Number of new files that are open.
-static NR_OPEN: AtomicUsize = AtomicUsize::new(0);
-/// Bytes written to the new files that are open.
-static NR_BYTES: AtomicU64 = AtomicU64::new(0);
-/// Number of the process that has left files to the kernel.
+/// True if a file may be `New`.
+static HAS_SOME: AtomicBool = AtomicBool::new(false);
+/// Number of the process that has `New` files.
 static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// True if forks are seen, and if the C library tells the number of threads.
 static IS_PREPARED: AtomicBool = AtomicBool::new(false);
@@ -51,35 +45,34 @@ pub(crate) fn is_new(fd: c_int) -> bool {
 
 /// Returns true if the kernel may keep a file that an open with these flags creates.
 pub(crate) fn may_keep(flags: c_int) -> bool {
-    let is_written = flags & libc::O_ACCMODE != libc::O_RDONLY;
     let has_name = flags & libc::O_TMPFILE != libc::O_TMPFILE;
-    is_written && has_name && has_one_thread()
+    has_name
+        && match flags & libc::O_ACCMODE {
+            libc::O_WRONLY => true,
+            libc::O_RDWR => has_one_thread(),
+            _ => false,
+        }
 }
 
-/// Leaves a file that was just created to the kernel.
-pub(crate) fn keep(fd: c_int) {
-    let is_kept = table::can_manage(fd);
-    KEPT_BY.store(own::number(), Relaxed);
-    let before = table::set(fd, if is_kept { Entry::New } else { Entry::Kernel });
-    if is_kept && before != Entry::New {
-        NR_OPEN.fetch_add(1, Relaxed);
+/// Leaves a file that was just created with these flags to the kernel.
+pub(crate) fn keep(fd: c_int, flags: c_int) {
+    let is_given_later = flags & libc::O_ACCMODE == libc::O_RDWR && table::can_manage(fd);
+    table::set(fd, if is_given_later { Entry::New } else { Entry::Kernel });
+    passing::begin_new(fd);
+    if is_given_later {
+        KEPT_BY.store(own::number(), Relaxed);
+        HAS_SOME.store(true, Relaxed);
+    } else if !table::can_manage(fd) {
+        // The C library's streams write to this number.
+        passing::watch(fd, Reason::Standard);
     }
 }
 
-/// Returns true if the kernel is to write `parts` to a new file, at offset `at` or the position.
-/// Otherwise the file is not new, or is no longer new.
-#[inline]
-fn takes(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
-    is_new(fd) && takes_bytes(fd, parts.iter().map(|part| part.iov_len as u64).sum(), at)
-}
-
-/// Writes `parts` to a new file, at offset `at` or the position. Returns `None` if the file is not
-/// new, or no longer new, or if the caller is to call the kernel.
-///
-/// On a full disk, the server gets the file, because the server may keep blocks of removed files.
+/// Writes `parts` to a new file that the kernel has, at offset `at` or the position. Returns `None`
+/// if the server has the file now, or if the caller is to call the kernel.
 #[inline]
 pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Result<usize, Errno>> {
-    if !takes(fd, parts, at) {
+    if !passing::is_new(fd) || !takes_write(fd, parts, at) {
         return None;
     }
     let (number, at) = match at {
@@ -89,138 +82,85 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
     let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), at, 0, 0];
     // SAFETY: the caller's parts (S20).
     match unsafe { next::system(number, arguments) } {
+        Ok(nr_bytes) => {
+            passing::wrote(fd, nr_bytes as u64);
+            Some(Ok(nr_bytes))
+        }
         // The C library's function repeats the call after a fault.
         Err(Errno(libc::EFAULT)) => None,
         // A signal handler has given the file to the server meanwhile.
-        Err(Errno(libc::EBADF)) if !is_new(fd) => None,
-        Err(errno) if is_full(errno) => {
-            give(fd);
-            None
-        }
-        result => Some(result),
+        Err(Errno(libc::EBADF)) if !passing::is_new(fd) => None,
+        Err(errno) if passing::makes_room(fd, errno) => None,
+        Err(errno) => Some(Err(errno)),
     }
 }
 
-/// Returns true after a call that failed because the disk is full, if the server manages the new
-/// file now.
-pub(crate) fn is_given_on_full_disk(fd: c_int) -> bool {
-    let is_given = is_new(fd) && is_full(errno::read());
-    if is_given {
+/// Returns true if the kernel is to write to a new file. A database writes at offsets, and reads
+/// back.
+#[inline]
+fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
+    let Some(at) = at.filter(|_| is_new(fd)) else { return true };
+    let nr_bytes = parts.iter().map(|part| part.iov_len as u64).sum::<u64>();
+    takes_offset(fd, at.saturating_add_unsigned(nr_bytes)) || {
         give(fd);
+        false
     }
-    is_given && matches!(table::entry(fd), Entry::Managed(_))
 }
 
-fn is_full(errno: Errno) -> bool {
-    matches!(errno.0, libc::ENOSPC | libc::EDQUOT)
+/// Returns true if the kernel is to read a `New` file, which is still short.
+pub(crate) fn takes_read(fd: c_int) -> bool {
+    is_new(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
 }
 
-/// Returns the number of bytes from the position to the end of a short file of the kernel's. `None`
-/// for other files.
-fn count_short(fd: c_int) -> Option<u64> {
-    let is_kernels = matches!(table::entry(fd), Entry::Kernel | Entry::Passing | Entry::New);
-    let stat = process::stat(fd).ok().filter(|stat| is_kernels && process::is_regular(stat))?;
-    let len = u64::try_from(stat.st_size).ok().filter(|len| *len <= SHORT_FILE_BYTES)?;
-    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
-    Some(len.saturating_sub(position as u64))
+/// Returns true if the kernel is to move the position of a `New` file. Most programs ask only for
+/// the position.
+pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
+    let is_asked = offset == 0 && whence != libc::SEEK_SET;
+    whence <= libc::SEEK_END && is_new(fd) && (is_asked || takes_offset(fd, offset))
 }
 
-/// Returns true if the kernel is to copy from `source` to the new file of `fd`.
-pub(crate) fn takes_copy(source: c_int, fd: c_int) -> bool {
-    is_new(fd) && count_short(source).is_some_and(|nr_bytes| takes_bytes(fd, nr_bytes, None))
-}
-
-/// Returns true as [`takes`], for `nr_bytes`.
-fn takes_bytes(fd: c_int, nr_bytes: u64, at: Option<off_t>) -> bool {
-    let Some(slot) = table::state_word(fd).filter(|_| is_new(fd)) else { return false };
-    let end = at.map_or(0, |at| at.max(0) as u64).saturating_add(nr_bytes);
-    let written = slot.load(Relaxed).saturating_add(nr_bytes);
-    let all = NR_BYTES.load(Relaxed).saturating_add(nr_bytes);
-    let is_many = || {
-        // Descriptors may have been closed unseen.
-        NR_BYTES.store(count_bytes(), Relaxed);
-        NR_BYTES.load(Relaxed).saturating_add(nr_bytes) > BYTES_MAX
-    };
-    if end.max(written) > SHORT_FILE_BYTES || all > BYTES_MAX && is_many() {
-        give(fd);
-        return false;
-    }
-    slot.store(written, Relaxed);
-    NR_BYTES.fetch_add(nr_bytes, Relaxed);
-    true
-}
-
-fn count_bytes() -> u64 {
-    let moved = |fd| table::state_word(fd).map_or(0, |slot| slot.load(Relaxed));
-    table::numbers().filter(|fd| is_new(*fd)).map(moved).sum()
-}
-
-/// Returns true if the kernel is to change the length or the position of a new file to `offset`.
+/// Returns true if the kernel is to change a `New` file up to `offset`, or its length to `offset`.
 pub(crate) fn takes_offset(fd: c_int, offset: off_t) -> bool {
     is_new(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
 }
 
-/// Gives a new file to the server, if possible. Otherwise, the kernel keeps the file, and `passing`
-/// limits its pages.
+/// Gives a `New` file to the server, if possible. Otherwise, the kernel keeps the file.
 #[cold]
 pub(crate) fn give(fd: c_int) {
     let before = errno::read();
     {
         // A handler must not use the descriptor during the exchange.
         let _blocked = Blocked::begin();
-        if take(fd).is_some() {
-            if !is_sole_owner(fd) || manage(fd).is_none() {
-                table::set(fd, Entry::Kernel);
+        if table::replace(fd, Entry::New, Entry::Kernel) {
+            if is_sole_owner(fd) {
+                // The server counts what is unreported.
+                passing::close(fd);
+                let _ = manage(fd);
             }
             if table::entry(fd) == Entry::Kernel {
-                passing::begin_fresh(fd);
+                passing::begin_new(fd);
             }
         }
     }
     errno::set(before);
 }
 
-/// Gives all new files to the server, before a fork, an exec or another thread.
+/// Gives all `New` files to the server, before a fork, an exec or another thread.
 pub(crate) fn give_all() {
-    if process::is_on() && NR_OPEN.load(Relaxed) > 0 {
+    if process::is_on() && HAS_SOME.swap(false, Relaxed) {
         table::numbers().filter(|fd| is_new(*fd)).for_each(give);
     }
 }
 
-/// Gives a new file to the server before the program opens the same file again.
+/// Gives a `New` file to the server before the program opens the same file again.
 pub(crate) fn give_same(stat: &libc::stat) {
-    if NR_OPEN.load(Relaxed) == 0 {
+    if !HAS_SOME.load(Relaxed) {
         return;
     }
     let is_same = |fd: &c_int| {
         process::stat(*fd).is_ok_and(|one| (one.st_dev, one.st_ino) == (stat.st_dev, stat.st_ino))
     };
     table::numbers().filter(|fd| is_new(*fd)).filter(is_same).for_each(give);
-}
-
-/// Reports a new file to the server, before the descriptor is closed.
-fn close(fd: c_int) {
-    if let Some(nr_bytes @ 1..) = take(fd)
-        && process::is_on()
-    {
-        let before = errno::read();
-        report(fd, nr_bytes);
-        errno::set(before);
-    }
-}
-
-/// Makes a new file the kernel's. Returns the number of bytes written, or `None` if the file is not
-/// new.
-fn take(fd: c_int) -> Option<u64> {
-    let nr_bytes = table::state_word(fd)?.load(Relaxed);
-    if !table::replace(fd, Entry::New, Entry::Kernel) {
-        return None;
-    }
-    table::state_word(fd)?.store(0, Relaxed);
-    let less = |now: u64| Some(now.saturating_sub(nr_bytes));
-    let _ = NR_BYTES.fetch_update(Relaxed, Relaxed, less);
-    let _ = NR_OPEN.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_sub(1)));
-    Some(nr_bytes)
 }
 
 /// Returns true if no other thread or process uses the descriptor's open file.
@@ -235,37 +175,13 @@ fn is_sole_owner(fd: c_int) -> bool {
 }
 
 /// Makes the server manage the file. The position stays.
-fn manage(fd: c_int) -> Option<()> {
-    let flags = process::control(fd, libc::F_GETFL, 0).ok()? as c_int;
-    let position = process::move_to(fd, 0, libc::SEEK_CUR).ok()?;
-    let kept = process::control(fd, libc::F_GETFD, 0).ok()? as c_int;
+fn manage(fd: c_int) -> Result<(), Errno> {
+    let flags = process::control(fd, libc::F_GETFL, 0)? as c_int;
+    let position = process::move_to(fd, 0, libc::SEEK_CUR)?;
+    let kept = process::control(fd, libc::F_GETFD, 0)? as c_int;
     let kept_flag = if kept & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-    if flags & libc::O_ACCMODE != libc::O_RDWR {
-        // The server reads the file as well.
-        let both = flags & !(libc::O_ACCMODE | libc::O_NOFOLLOW) | libc::O_RDWR | libc::O_CLOEXEC;
-        let real = room::open(libc::AT_FDCWD, process::path_of(fd).as_ptr().cast(), both).ok()?;
-        let is_replaced = lent::replace_new(fd, real, kept_flag);
-        lent::dispose(real);
-        if !is_replaced {
-            // The close of the descriptor would drop locks, so the kernel keeps the file.
-            return None;
-        }
-    }
     manage::manage_new(fd, flags | kept_flag, position);
-    Some(())
-}
-
-fn report(fd: c_int, nr_bytes: u64) {
-    let Ok(stat) = process::stat(fd) else { return };
-    if stat.st_nlink == 0 || small_reports::add(fd, &stat, nr_bytes, true) {
-        return;
-    }
-    // The server cannot follow the path. This descriptor still drops the pages.
-    let flags = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    let arguments = [fd as usize, 0, 0, flags as usize, 0, 0];
-    // SAFETY: numbers only (S20).
-    let _ = unsafe { next::system(libc::SYS_sync_file_range, arguments) };
-    small::drop_pages(fd);
+    Ok(())
 }
 
 /// Returns true if the C library knows that this process has one thread.
@@ -274,14 +190,14 @@ fn has_one_thread() -> bool {
 }
 
 /// Prepares this file before the program runs, because open may be called by a signal handler. Each
-/// fork gives the new files to the server first, because a child would share their descriptors.
+/// fork gives the `New` files to the server first, because a child would share their descriptors.
 pub(crate) fn prepare() {
     extern "C" fn before_fork() {
         give_all();
     }
     // SAFETY: a function of this library, which is never unloaded (S20).
     if unsafe { libc::pthread_atfork(Some(before_fork), None, None) == 0 } {
-        serve::set_new_file_calls(NewFileCalls { give, close });
+        set_give_new(give);
         IS_PREPARED.store(next::has_one_thread().is_some(), Release);
     }
 }

@@ -35,32 +35,23 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
 }
 
-/// Functions for a new file that the kernel keeps while the file is short.
-pub(crate) struct NewFileCalls {
-    /// Gives the file to the server.
-    pub(crate) give: fn(c_int),
-    /// Reports the file before a close.
-    pub(crate) close: fn(c_int),
+/// Returns the description of `fd`, if managed. Leaves a new file to the kernel.
+pub(crate) fn managed_by_now(fd: c_int) -> Option<u64> {
+    if table::entry(fd) == Entry::New { None } else { managed(fd) }
 }
 
-static NEW_FILE_CALLS: OnceLock<NewFileCalls> = OnceLock::new();
+static GIVE_NEW: OnceLock<fn(c_int)> = OnceLock::new();
 
-/// Sets the functions for new files. Only the first ones are kept.
-pub(crate) fn set_new_file_calls(calls: NewFileCalls) {
-    let _ = NEW_FILE_CALLS.set(calls);
-}
-
-fn close_new(fd: c_int) {
-    if let Some(calls) = NEW_FILE_CALLS.get().filter(|_| table::entry(fd) == Entry::New) {
-        (calls.close)(fd);
-    }
+/// Sets the function that gives a new file to the server. Only the first one is kept.
+pub(crate) fn set_give_new(give: fn(c_int)) {
+    let _ = GIVE_NEW.set(give);
 }
 
 /// Gives a new file to the server. Returns the description, if managed now.
 #[cold]
 fn manage_new(fd: c_int) -> Option<u64> {
-    if let Some(calls) = NEW_FILE_CALLS.get() {
-        (calls.give)(fd);
+    if let Some(give) = GIVE_NEW.get() {
+        give(fd);
     }
     match table::entry(fd) {
         Entry::Managed(id) => Some(id),
@@ -194,17 +185,23 @@ pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
     plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
 
-/// Hands the file over, if managed.
+/// Hands the file over, if managed. The server then watches the file, and also a new file that the
+/// kernel has already.
 pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> {
-    managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
+    match managed(fd) {
+        Some(id) => hand_over(id, reason),
+        None => {
+            passing::watch(fd, reason);
+            Ok(())
+        }
+    }
 }
 
 /// Returns the status flags of a descriptor.
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     /// The kernel adds this flag to each open file of a 64-bit program.
     const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
-    let id = if table::entry(fd) == Entry::New { None } else { managed(fd) };
-    let asked = id.map(|id| plain(Request::new(Op::GetFlags, id)));
+    let asked = managed_by_now(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
     if let Some(Some(reply)) = asked.transpose()? {
         return Ok(reply.result as c_int | O_LARGEFILE);
     }
@@ -262,8 +259,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         classify(fd);
     }
     match table::entry(fd) {
-        Entry::Kernel => passing::close(fd),
-        Entry::New => close_new(fd),
+        Entry::Kernel | Entry::New => passing::close(fd),
         _ => {}
     }
     let known = table::set(fd, Entry::Unknown);
@@ -302,6 +298,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
         known => known,
     };
     table::set(copy, known);
+    passing::duplicated(fd, copy);
     if let Entry::Managed(id) = known
         && process::has_entered()
     {
@@ -315,7 +312,6 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::is_on() {
         table::numbers().for_each(passing::close);
-        table::numbers().for_each(close_new);
         small_reports::flush();
     }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();

@@ -4,7 +4,7 @@
 //!   0           unknown: not looked at yet, or inherited, or opened by an unseen call
 //!   1           the kernel's: not a file, or a file that is not managed
 //!   3           the kernel's, and a small file whose path the server cannot follow (`small`)
-//!   5           the kernel's, and a new file (`new_files`)
+//!   5           the kernel's, and a new file that the server may get later (`new_files`)
 //!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
 //!
@@ -17,8 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Descriptors from this number are left to the kernel.
 pub(crate) const LEN: usize = 1 << 16;
 
-/// A word of state for each descriptor: the bytes written to a new file (`new_files`), otherwise
-/// the state of `passing`. 0 for a new descriptor.
+/// The state of `passing` for each descriptor. 0 for a new descriptor.
 static STATE_WORDS: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 static ENTRIES: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 /// An upper limit of all managed descriptors ever.
@@ -33,7 +32,7 @@ pub(crate) enum Entry {
     Kernel,
     /// Calls go to the kernel. The library drops the file's pages at close.
     Passing,
-    /// Calls go to the kernel while the new file is short.
+    /// Calls go to the kernel while the new file is only written.
     New,
     /// Calls go to the server, for this description.
     Managed(u64),
@@ -82,7 +81,7 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     Entry::from_word(slot.swap(entry.word(), Relaxed))
 }
 
-/// Returns a descriptor's word of state, see `new_files` and `passing`.
+/// Returns a descriptor's word of state, see `passing`.
 #[inline]
 pub(crate) fn state_word(fd: c_int) -> Option<&'static AtomicU64> {
     STATE_WORDS.get(fd as usize)

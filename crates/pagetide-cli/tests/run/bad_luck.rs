@@ -141,8 +141,8 @@ fn a_record_replays() {
     let here = folder();
     std::fs::write(here.path().join("a"), super::noise(1 << 20, 6)).unwrap();
     let mut run = Command::new(pagetide());
-    run.args(["run", "--memory", "256K", "--record", "a.ptt", "--", "cp", "a", "b"]);
-    assert!(run.current_dir(here.path()).status().unwrap().success());
+    run.args(["run", "--memory", "256K", "--record", "a.ptt", "--", "cat", "a", "a"]);
+    assert!(run.current_dir(here.path()).output().unwrap().status.success());
     let mut replay = Command::new(pagetide());
     replay.args(["replay", "a.ptt", "--memory", "256K", "--policy", "pagetide", "--json"]);
     let output = replay.current_dir(here.path()).output().unwrap();

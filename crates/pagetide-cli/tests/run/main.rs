@@ -24,6 +24,7 @@ mod lost_sockets;
 mod many_opens;
 mod mapped;
 mod mapped_memory;
+mod new_files;
 mod odd_programs;
 mod processes;
 mod programs;

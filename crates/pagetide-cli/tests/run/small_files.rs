@@ -1,7 +1,7 @@
 //! Small files: the kernel serves them, in memory that the page cache lends.
 
-use super::limit::{FEW, cached_in, can_count};
-use super::{folder, has, noise, pagetide, python_in, run_counted};
+use super::limit::{FEW, cached_in, can_count, most_cached};
+use super::{folder, has, noise, pagetide, run_counted};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::Write;
@@ -44,17 +44,6 @@ fn small_files_below_the_limit_are_read_from_the_device_once() {
         nr_bytes.is_none_or(|nr_bytes| nr_bytes < 36 << 20) && cached >= 20 << 20
     });
     assert!(is_read_once);
-}
-
-/// Runs a program, and returns the maximum of a folder's bytes in the kernel's page cache.
-fn most_cached(run: &mut Command, folder: &Path) -> u64 {
-    let mut child = run.spawn().unwrap();
-    let mut most = 0;
-    while child.try_wait().unwrap().is_none() {
-        most = most.max(cached_in(folder));
-    }
-    assert!(child.wait().unwrap().success());
-    most
 }
 
 #[test]
@@ -118,33 +107,4 @@ fn a_large_file_gets_the_memory_that_small_files_have_borrowed() {
     }
     child.stdin.as_mut().unwrap().write_all(b"end\n").unwrap();
     assert!(child.wait().unwrap().success());
-}
-
-/// Each call comes after a short write, so that the file is still the kernel's.
-#[test]
-fn a_new_file_has_the_same_bytes_after_each_kind_of_call() {
-    if has("python3", "a_new_file_has_the_same_bytes_after_each_kind_of_call") {
-        python_in(folder().path(), "4M", include_str!("new_files.py"));
-    }
-}
-
-#[test]
-fn a_new_file_is_managed_once_it_is_long() {
-    let test = "a_new_file_is_managed_once_it_is_long";
-    let here = folder();
-    if !has("python3", test) {
-        return;
-    }
-    let script = "import os\n\
-        for flags in os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND:\n    \
-            fd = os.open(str(flags), flags | os.O_CREAT)\n    \
-            for _ in range(64): assert os.write(fd, bytes(64 << 10)) == 64 << 10\n    \
-            copy = os.open(str(flags), os.O_RDONLY)\n    \
-            for at in range(0, 4 << 20, 4096): assert os.pread(copy, 4096, at) == bytes(4096)\n    \
-            os.close(copy), os.close(fd)\n";
-    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(summary["kernel_files"], serde_json::json!({}), "{summary}");
-    let read = summary["device_read_bytes"].as_u64().unwrap();
-    assert!(read <= 1 << 20, "the written pages are in the page cache: {summary}");
 }

@@ -169,7 +169,8 @@ fn a_program_that_sets_the_groups_it_has_is_served_on() {
     }
     let script = "import os; os.setgroups(os.getgroups())\n\
         fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
-        os.write(fd, bytes(1 << 20))";
+        os.write(fd, bytes(1 << 20))\n\
+        assert len(os.pread(fd, 1 << 20, 0)) == 1 << 20";
     let here = folder();
     let (output, counts) = run_counted(here.path(), "1M", &[], &["python3", "-c", script]);
     assert!(output.status.success() && counts["accesses"].as_u64() >= Some(256), "{counts}");

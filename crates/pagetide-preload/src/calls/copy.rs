@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   sendfile, copy_file_range    pread and write of this library, a buffer at a time
+//!                                the kernel's, if the target is a new file, 1 MiB at a time
 //!   ioctl(FICLONE)               the kernel's, if files can share blocks, and refused otherwise
 //!   ioctl(FIONREAD)              from the position of the description
 //!   ioctl, of terminals, disks   refused, as for any file
@@ -15,10 +16,10 @@ use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
 use crate::transfer::{Start, part};
-use crate::{alone, limits, new_files, next, serve};
+use crate::{alone, limits, new_files, next, passing, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
-use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason, pass};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Description that took the last copy, without a change of its status flags since. Most copies end
@@ -82,7 +83,8 @@ impl End {
         let from = buffer.place(from).cast();
         let start = self.at.map_or(Start::Position, Start::At);
         let managed = write_managed(self.fd, &part(from, len), start, NO_APPEND);
-        if let Some(id) = serve::managed(self.fd).filter(|_| managed.is_some_and(|nr| nr > 0)) {
+        let id = serve::managed_by_now(self.fd);
+        if let Some(id) = id.filter(|_| managed.is_some_and(|nr| nr > 0)) {
             TAKES_COPIES.store(id, Relaxed);
         }
         // The kernel may have the file by now, and would append at any offset.
@@ -123,7 +125,7 @@ impl End {
     fn must_take_copies(&self) -> Result<(), Errno> {
         // Another process that has the description could have changed the flags.
         let has_them = |id| id == TAKES_COPIES.load(Relaxed) && alone::is_alone_with(id);
-        if serve::managed(self.fd).is_some_and(has_them) {
+        if serve::managed_by_now(self.fd).is_some_and(has_them) {
             return Ok(());
         }
         let flags = serve::status_flags(self.fd)?;
@@ -324,21 +326,47 @@ pub(super) fn forget_flags() {
     TAKES_COPIES.store(0, Relaxed);
 }
 
-/// A short copy to a new file is the kernel's.
-fn is_managed(one: c_int, other: c_int) -> bool {
+/// Returns true if the server has the source, or the target.
+fn is_managed(source: c_int, target: c_int) -> bool {
     // Both calls are needed, so that both descriptors are in the table.
-    !new_files::takes_copy(one, other)
-        && serve::managed(one).is_some() | serve::managed(other).is_some()
+    serve::managed(source).is_some() | serve::managed_by_now(target).is_some()
+}
+
+/// Makes the kernel copy. A copy to a new file is reported like a write, 1 MiB at a time.
+fn copy_in_kernel(target: c_int, len: usize, copy: impl Fn(usize) -> ssize_t) -> ssize_t {
+    if !passing::is_new(target) || len == 0 || len > isize::MAX as usize {
+        return copy(len);
+    }
+    let mut done = 0;
+    while done < len {
+        let wanted = (len - done).min(pass::WINDOW as usize);
+        let mut nr = copy(wanted);
+        if nr < 0 && passing::makes_room(target, crate::errno::read()) {
+            nr = copy(wanted);
+        }
+        if nr <= 0 {
+            return if done > 0 { done as ssize_t } else { nr };
+        }
+        passing::wrote(target, nr as u64);
+        done += nr as usize;
+        if (nr as usize) < wanted {
+            break;
+        }
+    }
+    done as ssize_t
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     if !is_managed(from, out) {
         // SAFETY: the caller's arguments (S20).
-        let sent = unsafe { next::sendfile64(out, from, at, len) };
-        if sent >= 0 || !new_files::is_given_on_full_disk(out) {
-            return sent;
-        }
+        let send = |len| unsafe { next::sendfile64(out, from, at, len) };
+        // The kernel checks the end of a longer range.
+        return if len > isize::MAX as usize / 2 {
+            send(len)
+        } else {
+            copy_in_kernel(out, len, send)
+        };
     }
     // SAFETY: the caller's offset (S20).
     let mut source = match unsafe { End::new(from, at) } {
@@ -346,7 +374,7 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
         Err(errno) => return or_minus_one(Err(errno)),
     };
     let mut target = End { fd: out, at: None };
-    let is_one = at.is_null() && serve::managed(from) == serve::managed(out);
+    let is_one = at.is_null() && serve::managed(from) == serve::managed_by_now(out);
     let result = check_send(&source, &target, len).and_then(|len| match is_one {
         true => move_in_place(&target, len),
         false => move_bytes(&mut source, &mut target, len),
@@ -365,12 +393,13 @@ unsafe extern "C" fn copy_file_range(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    if !to_at.is_null() && new_files::is_new(to) {
+        new_files::give(to);
+    }
     if !is_managed(from, to) {
         // SAFETY: the caller's arguments (S20).
-        let copied = unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
-        if copied >= 0 || !new_files::is_given_on_full_disk(to) {
-            return copied;
-        }
+        let copy = |len| unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
+        return copy_in_kernel(to, len, copy);
     }
     // SAFETY: the caller's offsets (S20).
     let ends = unsafe { ends((from, from_at), (to, to_at)) };
@@ -413,7 +442,7 @@ unsafe fn ends(
     (to, to_at): (c_int, *mut off_t),
 ) -> Result<(End, End), Errno> {
     for fd in [from, to] {
-        let is_managed = serve::managed(fd).is_some();
+        let is_managed = serve::managed_by_now(fd).is_some();
         if !is_managed && serve::status_flags(fd)? & libc::O_PATH != 0 {
             return Err(Errno(libc::EBADF));
         }

@@ -3,11 +3,12 @@
 //!
 //! ```text
 //!   not a regular file, in a system folder, or small and only read     the kernel's, no request
-//!   a file that the call creates  the kernel's until it is long (`new_files`), or:
+//!   a file that the call creates  the kernel's while it is only written (`new_files`), or:
 //!                                 S, real, at the result's number; P, the stand-in
 //!                                 Open [P, S] --> managed: P replaces S
 //!   an existing file              P at the result's number
-//!                                 Open [P] --> managed; or the kernel opens the file after all
+//!                                 Open [P] --> managed; or the kernel opens the file after all,
+//!                                 as a new file if the call truncates the file
 //! ```
 //!
 //! Without an answer from the server, the kernel opens the file. The open of a managed file then
@@ -20,12 +21,12 @@
 //! Source: open(2), `O_PATH`, and fcntl(2), "Leases".
 
 use crate::errno::Errno;
-use crate::manage::{ask_to_manage, manage_new};
+use crate::manage::{Opened, ask_to_manage, manage_new};
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
 use crate::{arguments, new_files, next, own, passing, process, small};
 use libc::{c_char, c_int, mode_t};
-use pagetide_run::wire::variable;
+use pagetide_run::wire::{open, variable};
 use std::ffi::CStr;
 
 /// Files below these folders are the kernel's, unless a pattern of the run matches.
@@ -159,7 +160,7 @@ impl Call {
         let fd = self.open_natively(self.flags);
         if fd >= 0 {
             table::set(fd, small::opened(fd, stat));
-            passing::ignore(fd);
+            passing::begin_small(fd);
         }
         fd
     }
@@ -173,15 +174,21 @@ impl Call {
         if fd < 0 {
             return self.leave_to_kernel();
         }
-        if table::can_manage(fd)
-            && is_file()
-            && let Some(id) = ask_to_manage(self.flags, 0, &[fd])
-        {
+        let is_cut = self.has(libc::O_TRUNC) && new_files::may_keep(self.flags);
+        let opened = match table::can_manage(fd) && is_file() {
+            true => ask_to_manage(self.flags, if is_cut { open::MAY_KEEP } else { 0 }, &[fd]),
+            false => Opened::Kernel,
+        };
+        if let Opened::Managed(id) = opened {
             table::set(fd, Entry::Managed(id));
             return fd;
         }
         own::close(fd);
-        self.leave_to_kernel()
+        let fd = self.leave_to_kernel();
+        if fd >= 0 && matches!(opened, Opened::New) {
+            new_files::keep(fd, self.flags);
+        }
+        fd
     }
 
     /// Creates a file. No other process can have the file open.
@@ -189,7 +196,7 @@ impl Call {
         if new_files::may_keep(self.flags) {
             let fd = self.open_natively(self.flags);
             if fd >= 0 {
-                new_files::keep(fd);
+                new_files::keep(fd, self.flags);
             }
             return fd;
         }
@@ -244,7 +251,7 @@ fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
     if fd >= 0 && process::is_on() {
         let flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
         if new_files::may_keep(flags) {
-            new_files::keep(fd);
+            new_files::keep(fd, flags);
         } else {
             manage_new(fd, flags, 0);
         }

@@ -19,7 +19,7 @@ const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
 /// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
 fn read_managed(fd: c_int, parts: &[iovec], start: Start) -> Option<ssize_t> {
-    if new_files::is_new(fd) {
+    if new_files::takes_read(fd) {
         return None;
     }
     let Some(id) = serve::managed(fd) else {
@@ -37,9 +37,9 @@ pub(super) fn write_managed(
     start: Start,
     more: u64,
 ) -> Option<ssize_t> {
-    if new_files::is_new(fd) {
+    if passing::is_new(fd) {
         let written = new_files::write(fd, parts, start.offset());
-        if written.is_some() || new_files::is_new(fd) {
+        if written.is_some() || passing::is_new(fd) {
             return written.map(|result| or_minus_one(result.map(|nr| nr as ssize_t)));
         }
     }
@@ -248,7 +248,10 @@ taken_over! {
         if let Err(result) = keep_flags(fd, flags, RWF_KEPT) {
             return result;
         }
-        serve::managed(fd)?;
+        if serve::managed(fd).is_none() {
+            passing::watch(fd, Reason::Interface);
+            return None;
+        }
         let vector = match vector(fd, parts, nr, given, Access::Write) {
             Ok(vector) => vector,
             Err(result) => return result,
@@ -261,7 +264,7 @@ taken_over! {
     }
 
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
-        if whence <= libc::SEEK_END && new_files::takes_offset(fd, offset) {
+        if new_files::takes_seek(fd, offset, whence) {
             return None;
         }
         let id = serve::managed(fd)?;

@@ -17,7 +17,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, new_files, own, process, room, serve, small_reports};
+use crate::{channel, lent, maps, new_files, own, passing, process, room, serve, small_reports};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -82,6 +82,7 @@ impl Kept {
         if process::is_on() {
             maps::prepare_exec();
             new_files::give_all();
+            passing::close_all_new();
             small_reports::flush();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();
@@ -156,7 +157,7 @@ fn prepare_file(fd: c_int) {
     // The range includes inherited descriptors that the process has not used yet.
     for fd in 0..(table::LEN as u64).min(process::nr_descriptors_max()) as c_int {
         let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
-        if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
+        if table::entry(fd) != Entry::Passing
             && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)
         {
             // Files that cannot be handed over have been reported.

@@ -23,8 +23,8 @@
 //! would conflict with the lease: [`Copies::take`] comes first. A thread with a file's lock
 //! takes no other lock except the queue's.
 //!
-//! **Ignored.** Kernels without cachestat(2). Files in memory. Pages that are mapped stay, and are
-//! only counted.
+//! **Ignored.** Files with pages from before the run, on kernels without cachestat(2). Files in
+//! memory. Pages that are mapped stay, and are only counted.
 
 use super::identity::{is_in_memory, leaves_room, lock, path_of};
 use super::small_files::SmallFiles;
@@ -165,7 +165,10 @@ impl Copied {
             last.end = last.end.min(len.next_multiple_of(PAGE_BYTES as u64));
         }
         let before: u64 = self.before.iter().map(|range| range.end - range.start).sum();
-        let nr_cached = read_kernel_cache(&self.file, 0, 0).map_or(0, |answer| answer.nr_cached);
+        // Without cachestat, the file counts as one window, and each report drops the pages.
+        let unknown = pass::WINDOW / PAGE_BYTES as u64;
+        let cached = read_kernel_cache(&self.file, 0, 0);
+        let nr_cached = cached.map_or(unknown, |answer| answer.nr_cached);
         let now = (nr_cached * PAGE_BYTES as u64).saturating_sub(before);
         std::mem::replace(&mut self.nr_bytes, now) != now
     }
@@ -387,6 +390,11 @@ impl Copies {
     /// Notes a short file after the release of its write lease. No page was cached before.
     pub(super) fn note_closed(&self, file: &Arc<CopySlot>, real: Arc<File>) {
         self.note(file, move || Copied::open(&real, true), None);
+    }
+
+    /// Returns true if a process may use the file unseen by the library.
+    pub(super) fn is_watched(file: &CopySlot) -> bool {
+        lock(file).as_ref().is_some_and(|copied| copied.unseen != Unseen::None)
     }
 
     /// Watches a file that the kernel serves. `is_fresh` is as in [`Copied::open`].

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   a MiB moved past the server --> pass      --> copies       a few MiB, with descriptors
-//!   small files                 --> remember  --> small_files  memory that the page cache lends
+//!   a MiB of a new file written --> pass      --> small_files  memory that the page cache lends
+//!   small files                 --> remember  --> small_files
 //!   every 10 ms                 --> both
 //! ```
 //!
@@ -13,16 +14,17 @@ use super::Server;
 use super::answer::{Outcome, done};
 use super::copies::Unseen;
 use super::identity::{FileKey, is_uncached, lock, path_of};
-use super::served_file::Ownership;
+use super::served_file::{Ownership, ServedFile};
 use super::small_files::Numbers;
 use crate::errno::Errno;
-use crate::wire::{Request, decode_small_files, pass};
+use crate::wire::{Reason, Request, decode_small_files, pass};
+use pagetide_sys::kernel_cache::start_write_back;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Limits the files every 10 ms, until the server stops.
 pub(super) fn run(server: &Server) {
@@ -57,16 +59,53 @@ impl Server {
     /// Replies with 1 if the pages cannot be limited.
     pub(super) fn pass(&self, request: &Request, files: Vec<OwnedFd>) -> Outcome {
         let real = files.into_iter().next().ok_or(Errno::BADF)?;
-        let (key, _) = FileKey::of(&real)?;
-        let is_fresh = request.flags & pass::FRESH != 0;
+        let (key, len) = FileKey::of(&real)?;
+        let has = |flag| request.flags & flag != 0;
+        if has(pass::ROOM) {
+            self.make_room();
+            return done(0);
+        }
+        let file = self.file(key);
+        // Another process may read the file of the writer.
+        let is_new = has(pass::NEW) || file.is_new.load(Relaxed);
+        if has(pass::WATCH) {
+            return self.watch(&real, &file, Reason::from_number(request.total));
+        }
+        if is_new && self.lend(&real, &file, request.len, len) {
+            return done(0);
+        }
+        let is_fresh = has(pass::FRESH) || is_new;
         let end = match request.offset {
-            _ if request.flags & pass::WHOLE != 0 => None,
+            _ if has(pass::WHOLE) => None,
             0.. => Some(request.offset as u64),
             _ => Some(rustix::fs::tell(&real).unwrap_or(u64::MAX)),
         };
-        let copy = Arc::clone(&self.file(key).copy);
-        let is_limited = self.copies.pass(&copy, &real, is_fresh, end);
+        let is_limited = self.copies.pass(&file.copy, &real, is_fresh, end);
         done(u64::from(!is_limited))
+    }
+
+    /// Watches a new file, because the library does not see all of its writes.
+    fn watch(&self, real: &OwnedFd, file: &ServedFile, reason: Option<Reason>) -> Outcome {
+        self.small_files.remove(file.key.numbers());
+        self.count_kernel_file(file, reason.unwrap_or(Reason::Interface));
+        self.copies.watch(&file.copy, real, true, Unseen::Writes);
+        done(0)
+    }
+
+    /// Counts `nr_bytes` more of a file of `len` bytes, which the run has created, and makes room
+    /// for them in the loan. Returns false if the file is to be limited by `copies`.
+    fn lend(&self, real: &OwnedFd, file: &ServedFile, nr_bytes: u64, len: u64) -> bool {
+        file.is_new.store(true, Relaxed);
+        let is_copied = lock(&file.copy).is_some();
+        if is_copied || !self.small_files.grow(real, file.key.numbers(), nr_bytes, len) {
+            return false;
+        }
+        if self.small_files.has_much() {
+            // The pages are clean when they are to be dropped. The next sync reports a failure.
+            let _ = start_write_back(real);
+        }
+        self.limit_small_files();
+        true
     }
 
     /// Remembers small files that a process has reported. Replies with 1 if the server does not
@@ -127,6 +166,15 @@ impl Server {
             files.give_back(&self.cache, files.step(), drop_files);
         }
         files.nr_lent_bytes() > 0
+    }
+
+    /// Returns steps of the loan that no file uses, while the page cache needs frames.
+    pub(super) fn take_back_loan(&self) {
+        let (files, step) = (&self.small_files, self.small_files.step());
+        if files.is_needed(&self.cache) && self.nr_kernel_bytes() + step <= self.kernel_bytes_max()
+        {
+            files.give_back(&self.cache, step, || {});
+        }
     }
 
     /// Returns the whole loan at the end of the run. The files keep their pages.

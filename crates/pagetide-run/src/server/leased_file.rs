@@ -12,10 +12,11 @@
 
 use crate::errno::{Errno, IntoErrno};
 use crate::storage::{Storage, TMPFS};
-use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
+use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
 use pagetide::seam::{HeldFiles, MappedPages, SharedPages};
 use pagetide::{Advice, File};
-use pagetide_sys::kernel_cache::read_kernel_cache;
+use pagetide_core::units::PAGE_BYTES;
+use pagetide_sys::kernel_cache::{read_kernel_cache, read_resident, write_back};
 use pagetide_sys::lease::{self, LeaseKind};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::time::{ClockId, Timespec};
@@ -110,6 +111,50 @@ impl LeasedFile {
     pub(super) fn has_pages_of_the_run(&mut self) {
         self.is_fresh = true;
         *self.has_copies.get_mut() = !self.file.is_empty();
+    }
+
+    /// Moves the pages of a file that is not short from the kernel's page cache to the page cache,
+    /// as long as frames are free, and drops them in the kernel's.
+    pub(super) fn move_pages(&self, server: &Server) {
+        let len = self.file.len();
+        if len <= SHORT_FILE_BYTES || is_uncached(&self.real) {
+            return;
+        }
+        self.has_copies.store(false, Relaxed);
+        // A failed write-back is reported to the program's next sync.
+        let _ = write_back(&self.real, true);
+        let Ok(flags) = rustix::fs::fcntl_getfl(&*self.real) else { return };
+        let found = read_resident(&self.real, len).unwrap_or_default();
+        // Reads without O_DIRECT find the pages.
+        let is_set = rustix::fs::fcntl_setfl(&*self.real, flags - OFlags::DIRECT).is_ok();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut pieces = found.into_iter().flat_map(|range| {
+            let end = range.end;
+            range.step_by(CHUNK_BYTES).map(move |at| (at, CHUNK_BYTES.min((end - at) as usize)))
+        });
+        let moves = |(at, nr): (u64, usize)| self.move_piece(&mut buffer[..nr], at, server);
+        if is_set {
+            // Without a free frame, the other pages are dropped.
+            let _is_whole = pieces.all(moves);
+        }
+        let _ = rustix::fs::fcntl_setfl(&*self.real, flags);
+        let _ = rustix::fs::fadvise(&*self.real, 0, None, rustix::fs::Advice::DontNeed);
+    }
+
+    /// Moves the whole pages of a piece, and returns their memory to the page cache. Returns false
+    /// if no frame was free.
+    fn move_piece(&self, piece: &mut [u8], offset: u64, server: &Server) -> bool {
+        let Ok(nr_read) = rustix::io::pread(&*self.real, &mut *piece, offset) else { return false };
+        let writes = self.file.writes();
+        let (pages, _) = piece[..nr_read].as_chunks::<PAGE_BYTES>();
+        let nr_moved = (offset / PAGE_BYTES as u64..)
+            .zip(pages)
+            .take_while(|(index, page)| self.file.insert_copied(*index, writes, page))
+            .count();
+        let nr_bytes = NonZeroU64::new(nr_read as u64);
+        let _ = rustix::fs::fadvise(&*self.real, offset, nr_bytes, rustix::fs::Advice::DontNeed);
+        server.take_back_loan();
+        nr_moved == pages.len()
     }
 
     fn with_lease(

@@ -461,17 +461,23 @@ impl Server {
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
     }
 
-    /// Runs `act`. On a full disk, ends unheld descriptions and repeats `act`.
+    /// Runs `act`. On a full disk, makes room and repeats `act`.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         act().or_else(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT => {
-                self.end_all_unheld();
-                self.copies.drop_all();
-                self.cache.wait_for_closed_files();
+                self.make_room();
                 act()
             }
             _ => Err(errno),
         })
+    }
+
+    /// Ends unheld descriptions, and closes the files that only the server has open. Frees the
+    /// blocks of removed files.
+    fn make_room(&self) {
+        self.end_all_unheld();
+        self.copies.drop_all();
+        self.cache.wait_for_closed_files();
     }
 
     /// Ends the run: writes back all dirty pages and releases every file.

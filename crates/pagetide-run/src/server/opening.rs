@@ -2,14 +2,15 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::copies::Unseen;
+use super::copies::{Copies, Unseen};
 use super::holders::Closing;
 use super::identity::{FileKey, leaves_room, path_of};
 use super::served_file::{Access, Description, Ownership, ServedFile};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
-use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
+use crate::wire::{FILE_BYTES_MAX, Reason, Reply, Status, open};
+use pagetide::File;
 use pagetide_sys::lease::{LeaseKind, is_same_open_file};
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
@@ -52,6 +53,9 @@ impl Server {
             drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
         }
+        if truncates && flags & open::MAY_KEEP != 0 && self.forget_unused(&file, &state) {
+            return Ok(Answer::of(Reply { result: open::IS_NEW, ..Reply::status(Status::Kernel) }));
+        }
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
         if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
@@ -70,13 +74,7 @@ impl Server {
                 return self.leave_to_kernel(&file, reason);
             }
         };
-        let cut = match &*state {
-            Ownership::Cache(opened) if truncates => {
-                let begun = sender.author.begin(Some(Contents::all(&handle)));
-                begun.and_then(|_change| opened.set_len(&handle, 0))
-            }
-            _ => Ok(()),
-        };
+        let cut = if truncates { cut(sender, &state, &handle) } else { Ok(()) };
         let id = self.next_id.fetch_add(1, Relaxed);
         let description = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
         let description = Arc::new(description);
@@ -89,6 +87,17 @@ impl Server {
         drop(state);
         self.holders.insert(sender.process, description);
         Ok(Answer::of(Reply::done(id as i64)))
+    }
+
+    /// Forgets the pages of a file that the kernel is to truncate. Returns false if a process of
+    /// the run may use the file.
+    fn forget_unused(&self, file: &ServedFile, state: &Ownership) -> bool {
+        let is_unused = matches!(state, Ownership::Free) && !Copies::is_watched(&file.copy);
+        if is_unused {
+            self.small_files.remove(file.key.numbers());
+            self.copies.take(&file.copy);
+        }
+        is_unused
     }
 
     fn leave_to_kernel(&self, file: &ServedFile, reason: Reason) -> Outcome {
@@ -228,6 +237,13 @@ impl Server {
         self.holders.scan();
         written
     }
+}
+
+/// Truncates a managed file to nothing.
+fn cut(sender: Sender<'_>, state: &Ownership, handle: &File) -> Result<(), Errno> {
+    let Ownership::Cache(opened) = state else { return Ok(()) };
+    let _change = sender.author.begin(Some(Contents::all(handle)))?;
+    opened.set_len(handle, 0)
 }
 
 /// Returns true if `made` is a read-write descriptor, as the library makes for a new file.

@@ -1,15 +1,16 @@
-//! Small files that the run leaves in the kernel's page cache.
+//! Small files and new files that the run leaves in the kernel's page cache.
 //!
 //! **Problem.** A program reads many small files faster from the kernel than from a server, again
-//! and again. But the kernel's page cache is outside the limit.
+//! and again, and writes new files faster. But the kernel's page cache is outside the limit.
 //!
-//! **Idea.** The page cache lends a part of its memory to the small files, as long as the page
+//! **Idea.** The page cache lends a part of its memory to these files, as long as the page
 //! cache does not need the memory itself. The server remembers each file by its path and drops the
 //! oldest file's pages when all files together exceed the loan. No descriptor is kept, so a file
 //! can be unmounted, removed and leased at any time.
 //!
 //! ```text
 //!   library: a file that was not cached, or a new file ---.
+//!   library: a new file has grown by 1 MiB ------- grow --+
 //!   copies: a short file, instead of a drop of its pages -+--> insert --> more than the loan?
 //!                                                            frames are free: borrow a step more
 //!                                                            otherwise: drop the oldest file
@@ -24,15 +25,15 @@
 //!
 //! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
 
-use super::identity::{lock, path_of};
+use super::identity::{is_uncached, lock, path_of};
 use crate::errno::Errno;
+use crate::storage::Storage;
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
-use pagetide_sys::kernel_cache::{read_kernel_cache, write_back};
-use rustix::fs::{Advice, fadvise};
+use pagetide_sys::kernel_cache::{read_kernel_cache, start_write_back, write_back};
+use rustix::fs::{Access, Advice, AtFlags, CWD, fadvise};
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ impl SmallFiles {
 
     /// Remembers an open file by its name, so that its pages stay. Returns false if the file has no
     /// name.
-    pub(super) fn keep(&self, file: &File, nr_bytes: u64) -> bool {
+    pub(super) fn keep(&self, file: &impl AsFd, nr_bytes: u64) -> bool {
         let Ok(stat) = rustix::fs::fstat(file) else { return false };
         let Ok(path) = std::fs::read_link(path_of(file)) else { return false };
         if stat.st_nlink == 0 || self.nr_lent_bytes_max == 0 {
@@ -157,10 +158,31 @@ impl SmallFiles {
         }
         if self.is_nearly_full() {
             // The pages are clean when the file is the oldest.
-            let _ = write_back(file, false);
+            let _ = start_write_back(file);
         }
         self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
         true
+    }
+
+    /// Counts `nr_bytes` more of a file of `len` bytes in the kernel's page cache, and remembers
+    /// the file by its name. Returns false if the file cannot be followed by its name.
+    pub(super) fn grow(&self, file: &OwnedFd, numbers: Numbers, nr_bytes: u64, len: u64) -> bool {
+        if let Some(named) = lock(&self.list).files.get_mut(&numbers) {
+            let most = len.next_multiple_of(PAGE_BYTES as u64).max(named.nr_bytes);
+            let now = (named.nr_bytes + nr_bytes).min(most);
+            let all = self.nr_bytes.fetch_add(now - named.nr_bytes, Relaxed);
+            self.nr_bytes_max.fetch_max(all + now - named.nr_bytes, Relaxed);
+            named.nr_bytes = now;
+            return true;
+        }
+        let is_local = rustix::fs::fstatfs(file)
+            .is_ok_and(|stat| Storage::of_kind(stat.f_type as u64) == Storage::Local);
+        let read = Access::READ_OK;
+        // A file that was forgotten by another name may have more pages.
+        let cached = read_kernel_cache(file, 0, 0).map(|found| found.nr_cached * PAGE_BYTES as u64);
+        is_local
+            && rustix::fs::accessat(CWD, path_of(file), read, AtFlags::EACCESS).is_ok()
+            && self.keep(file, cached.unwrap_or(nr_bytes))
     }
 
     /// Forgets a file. Returns the file, or `None` if the file was not remembered.
@@ -232,16 +254,22 @@ impl SmallFiles {
         }
     }
 
-    /// Returns true if new files are to be written back at once.
+    /// Returns true if closed new files are to be written back at once.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.nr_bytes() >= self.nr_lent_bytes_max() / 4 * 3
+    }
+
+    /// Returns true if a growing file is to be written back. Many temporary files are removed
+    /// before.
+    pub(super) fn has_much(&self) -> bool {
+        self.nr_bytes() >= self.nr_lent_bytes_max() / 4
     }
 
     /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.
     pub(super) fn start_write_back(&self, numbers: Numbers, open: impl Open) {
         let list = lock(&self.list);
         let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
-        let _ = opened.flatten().map(|file| write_back(file, false));
+        let _ = opened.flatten().map(start_write_back);
     }
 
     pub(super) fn has_many_files(&self) -> bool {
@@ -301,7 +329,7 @@ fn low_mark(frames: &FrameUse) -> u64 {
 fn drop_pages(file: impl AsFd + Copy) {
     let drop = || fadvise(file, 0, None, Advice::DontNeed);
     let _ = drop();
-    if read_kernel_cache(file, 0, 0).is_ok_and(|left| left.nr_cached > 0) {
+    if !is_uncached(file) {
         // A failed write-back is reported to the program's next sync.
         let _ = write_back(file, true);
         let _ = drop();

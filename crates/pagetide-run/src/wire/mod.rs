@@ -30,7 +30,7 @@ mod notices;
 pub use notices::*;
 
 /// Protocol version, equal at both ends.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 /// The environment variable with the server's address: `VERSION:FLAGS:NAME`, with [`variable`]
 /// flags and an abstract socket's name.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
@@ -267,6 +267,12 @@ pub mod open {
     /// The call has created the file. Its real descriptor, open for reading and writing, follows
     /// the stand-in, and no other process knows it.
     pub const CREATED: u64 = 1 << 32;
+    /// The kernel may keep the file if no process of the run has the file open, because the call
+    /// truncates the file.
+    pub const MAY_KEEP: u64 = 1 << 33;
+    /// The result of an open that the kernel is to make, for a file that was left to the kernel by
+    /// [`MAY_KEEP`].
+    pub const IS_NEW: i64 = 1;
 }
 
 /// Results of a fault.
@@ -306,6 +312,14 @@ pub mod pass {
     pub const WHOLE: u64 = 1;
     /// No page of the file was in the kernel's page cache before the process's first access.
     pub const FRESH: u64 = 2;
+    /// The program has created or truncated the file, and only writes. `len` bytes were written
+    /// since the last report.
+    pub const NEW: u64 = 4;
+    /// A call that the library does not see is about to write a new file. `total` is the
+    /// [`Reason`](super::Reason).
+    pub const WATCH: u64 = 16;
+    /// The disk is full. Frees the blocks of removed files that the server has open.
+    pub const ROOM: u64 = 32;
     /// Bytes between two reports. The server starts a write-back of a file with as many in the
     /// kernel's page cache.
     pub const WINDOW: u64 = 1 << 20;

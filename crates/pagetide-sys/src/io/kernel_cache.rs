@@ -76,10 +76,20 @@ pub fn read_kernel_cache(file: impl AsFd, offset: u64, len: u64) -> io::Result<K
 /// # Errors
 /// Fails with the error of a write-back, or of sync_file_range(2).
 pub fn write_back(file: impl AsFd, whole: bool) -> io::Result<()> {
-    let mut flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
-    if whole {
-        flags |= libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    }
+    let after = if whole { libc::SYNC_FILE_RANGE_WAIT_AFTER } else { 0 };
+    sync_range(file, libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | after)
+}
+
+/// Starts the write-back of the file's dirty pages in the kernel's page cache. Waits only for room
+/// in the device's queue.
+///
+/// # Errors
+/// As [`write_back`].
+pub fn start_write_back(file: impl AsFd) -> io::Result<()> {
+    sync_range(file, libc::SYNC_FILE_RANGE_WRITE)
+}
+
+fn sync_range(file: impl AsFd, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: S9 (numbers only).
     let status = unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), 0, 0, flags) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -116,6 +116,9 @@ pub trait SharedPages {
     /// Counts the read requests of other processes, which [`SharedPages::insert`] does not count.
     fn count_device_reads(&self, nr: u64);
 
+    /// Returns the [count of writes](pagetide_sys::shared) to the file.
+    fn writes(&self) -> u64;
+
     /// Inserts page `index`, which another process has read from disk while the [count of
     /// writes](pagetide_sys::shared) was `writes`. Refuses the page, without harm, if the bytes are
     /// stale or no frame is free.
@@ -124,6 +127,9 @@ pub trait SharedPages {
     /// Inserts a neighbour of a missing page, as suggested by [`SharedPages::nr_around`]. Counts no
     /// access, and refuses the page if memory is no longer ample.
     fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
+
+    /// Inserts a page as [`SharedPages::insert_around`] does, from the kernel's page cache.
+    fn insert_copied(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 }
 
 /// The result of [`SharedPages::insert`].

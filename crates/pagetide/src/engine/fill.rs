@@ -21,7 +21,7 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::READ_OVER_MAX;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{AlignedBuf, Lock, PageHandle, PageRef};
+use pagetide_sys::{AlignedBuf, ClaimedFrame, Lock, PageHandle, PageRef};
 use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
@@ -425,9 +425,30 @@ impl Filler {
         page: &mut Lock<H>,
     ) -> Result<FrameId, NoFrame> {
         let claimed = self.source.spare_frame(cpu).ok_or(NoFrame)?;
+        Ok(self.admit_to(claimed, cpu, mapping, page))
+    }
+
+    /// Gives a page that the kernel's page cache has a free frame.
+    pub(crate) fn admit_copied<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+    ) -> Result<FrameId, NoFrame> {
+        let claimed = self.source.free_frame(cpu).ok_or(NoFrame)?;
+        Ok(self.admit_to(claimed, cpu, mapping, page))
+    }
+
+    fn admit_to<H: PageHandle>(
+        &self,
+        claimed: ClaimedFrame,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+    ) -> FrameId {
         self.pages.record(mapping, page.page().index().0, record::AccessKind::Around);
         self.pages.counters.count(Event::Around);
-        Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
+        self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around)
     }
 }
 

@@ -82,6 +82,8 @@ pub(super) struct ServedFile {
     descriptions: Mutex<Vec<Weak<Description>>>,
     /// True if the file is never managed. `None` before the first open.
     pub(super) is_excluded: Mutex<Option<bool>>,
+    /// True if the run has created the file, or truncated the file to nothing.
+    pub(super) is_new: AtomicBool,
     /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
     /// The memory file of the descriptions' flock locks. Locked throughout a call of flock.
@@ -98,6 +100,7 @@ impl ServedFile {
             growth: Arc::default(),
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
+            is_new: AtomicBool::new(false),
             is_counted: AtomicBool::new(false),
             lock_memory: Mutex::default(),
             copy: Arc::default(),
@@ -174,11 +177,15 @@ impl ServedFile {
         let taken = server.copies.take(&self.copy);
         let small = server.small_files.remove(self.key.numbers());
         let lease = |real: &_, kind| server.leases.take(real, kind, self);
+        let has_pages = taken.is_some() || small.is_some() || made.is_some();
         match LeasedFile::take(server, lease, stand_in, made, write) {
             Ok(mut opened) => {
                 opened.is_fresh |= is_fresh || taken.is_some_and(|taken| taken.is_fresh());
                 if small.is_some() {
                     opened.has_pages_of_the_run();
+                }
+                if has_pages && opened.is_fresh {
+                    opened.move_pages(server);
                 }
                 Ok(opened)
             }

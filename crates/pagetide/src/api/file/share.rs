@@ -13,9 +13,11 @@ use super::read::Piece;
 use super::{File, Handle, NO_PAGE};
 use crate::api::seam::{Inserted, SharedPages};
 use crate::engine::errors::ReadError;
+use crate::engine::frame_source::NoFrame;
+use crate::engine::mapping::Mapping;
 use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
-use pagetide_core::ids::PageIndex;
+use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageRef, Target, current_cpu, fetch};
@@ -151,6 +153,10 @@ impl SharedPages for File {
         self.handle.counters.add(Event::DeviceRead, nr);
     }
 
+    fn writes(&self) -> u64 {
+        self.handle.mapping.writes()
+    }
+
     fn insert(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> Inserted {
         let handle = &*self.handle;
         let (engine, mapping) = (handle.engine(), &handle.mapping);
@@ -187,24 +193,48 @@ impl SharedPages for File {
 
     fn insert_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
         let handle = &*self.handle;
-        let (engine, mapping) = (handle.engine(), &handle.mapping);
-        let Some(mut page) = handle.lock_absent(index, writes) else { return false };
-        if page.frame().is_some() {
-            return true;
+        let filler = &handle.engine().filler;
+        let inserted = handle.insert_by(index, writes, bytes, |cpu, mapping, page| {
+            filler.admit_around(cpu, mapping, page)
+        });
+        if inserted == Inserted::New {
+            handle.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
         }
-        // Checked under the page's lock, as above.
-        let is_as_read = mapping.writes() == writes;
-        let is_in =
-            is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok();
-        if is_in {
-            engine.pages.counters.add(Event::DeviceReadBytes, PAGE_BYTES as u64);
-            page.write(0, bytes);
-        }
-        is_in
+        inserted != Inserted::Refused
+    }
+
+    fn insert_copied(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool {
+        let handle = &*self.handle;
+        let filler = &handle.engine().filler;
+        let inserted = handle.insert_by(index, writes, bytes, |cpu, mapping, page| {
+            filler.admit_copied(cpu, mapping, page)
+        });
+        inserted != Inserted::Refused
     }
 }
 
 impl Handle {
+    /// Inserts a page if `admit` finds a frame. Counts no access.
+    fn insert_by<'a>(
+        &'a self,
+        index: u64,
+        writes: u64,
+        bytes: &[u8; PAGE_BYTES],
+        admit: impl FnOnce(CpuId, &Mapping, &mut Lock<PageRef<'a>>) -> Result<FrameId, NoFrame>,
+    ) -> Inserted {
+        let Some(mut page) = self.lock_absent(index, writes) else { return Inserted::Refused };
+        if page.frame().is_some() {
+            return Inserted::AlreadyResident;
+        }
+        // Checked under the page's lock: a writer counts itself before it takes the lock.
+        let is_as_read = self.mapping.writes() == writes;
+        if is_as_read && admit(current_cpu(), &self.mapping, &mut page).is_ok() {
+            page.write(0, bytes);
+            return Inserted::New;
+        }
+        Inserted::Refused
+    }
+
     fn lock_absent(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();

@@ -94,6 +94,11 @@ impl FrameSource {
         self.is_ample().then(|| self.frame_above_low(cpu)).flatten()
     }
 
+    /// Takes a frame as [`FrameSource::spare_frame`] does, even if frames may soon be short.
+    pub(crate) fn free_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
+        self.groups.is_none().then(|| self.frame_above_low(cpu)).flatten()
+    }
+
     /// Takes up to `nr` frames in adjacent runs. If there are none, frees some once. Takes none
     /// with several nodes, where the node is chosen page by page.
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
