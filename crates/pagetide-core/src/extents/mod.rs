@@ -4,8 +4,9 @@
 //! already leaves no trace, so a wrong guess is never noticed. Several threads read in turn.
 //!
 //! **Idea.** Faults that continue one another are a stream. The lengths of past streams tell how
-//! many of the next pages will be used. A window has the pages that more than half of the streams
-//! use. Some streams are *probes*: their windows grow from one page, and so measure a length.
+//! many of the next pages will be used. A window has the pages that most streams use: more than
+//! half of them, or three quarters for a long window. Some streams are *probes*: their windows grow
+//! from one page, and so measure a length.
 //!
 //! ```text
 //!   probe       |1|1|2 |4   |8       |8       |8       |     each a fault: 24 < length <= 32
@@ -38,6 +39,9 @@ const NR_CLASSES: usize = 40;
 /// Divisor of a stream's length for its next windows. Without this least length, the last pages
 /// before the end of a class would come one by one.
 const WASTE_PART: u64 = 4;
+/// Longest window, in pages, whose pages half of the streams use. The pages of a longer one are
+/// used by three quarters: unused pages then cost more than another fault.
+const HALF_MAX: u64 = 32;
 /// Length up to which a probe measures, and from which a stream that is longer than all measured
 /// ones is read ahead.
 const LONG: u64 = 256;
@@ -143,7 +147,10 @@ impl Lengths {
             return from.max(1).min(nr_max);
         }
         // A page is used by all streams that are longer than its offset.
-        let is_used = |nr: u64| nr > 0 && 2 * self.weight(from + nr - 1) > all;
+        let is_used = |nr: u64| {
+            let quarters = if nr <= HALF_MAX { 2 } else { 3 };
+            nr > 0 && 4 * self.weight(from + nr - 1) > quarters * all
+        };
         let (mut used, mut unused) = (0, nr_max + 1);
         while unused - used > 1 {
             let middle = used.midpoint(unused);
