@@ -14,6 +14,9 @@ use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, 
 use crate::reclaim::Step;
 use ::alloc::string::String;
 
+/// Passes of [`reclaim_one`]. A pass may use up its scan on pages in use.
+const ONE_PASSES_MAX: u32 = 3;
+
 /// Runs a pass. The result is in its scan.
 #[inline]
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
@@ -107,6 +110,18 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     let mut pass = world.lend_current(node, start);
     reclaim(world, node, &mut pass);
     pass.scan().reclaimed
+}
+
+/// Evicts the page that the policy would evict next, regardless of age. Returns false if
+/// three passes evict nothing: every page is in use, or there is none.
+pub fn reclaim_one<W: Driven>(world: &mut W, node: NodeId) -> bool {
+    (0..ONE_PASSES_MAX).any(|_| {
+        world.count_pass(ReclaimKind::Background);
+        let one = |lists: &mut NodeLists| NodePass::background(lists, 1);
+        let mut pass = world.lend_current(node, |lists| one(lists).ignoring_age().one_by_one());
+        reclaim(world, node, &mut pass);
+        pass.scan().reclaimed > 0
+    })
 }
 
 /// Frees at least `target` frames for runs of frames if possible. Returns the number.

@@ -312,6 +312,13 @@ impl NodePass {
         self
     }
 
+    /// Isolates and tries the victims one by one, so that the pass evicts no more than its target.
+    /// The kernel's policies otherwise evict whole batches.
+    pub(crate) fn one_by_one(mut self) -> NodePass {
+        self.scan_mut().victims_max = 1;
+        self
+    }
+
     /// Makes the world try demotion first.
     pub(crate) fn demote(&mut self) {
         self.scan_mut().demotes = true;
