@@ -91,19 +91,25 @@ fn decisions_are_those_of_a_replay() {
             reads.iter().for_each(|key| read(&mut policy, *key));
             let replayed = replay::run(Contender::Policy(name), &trace, nr_entries as u32);
             let stats = policy.stats();
+            policy.validate();
+            if replayed.bypasses > 0 {
+                // A replay gives up after one pass. A policy tries again.
+                assert!(nr_entries == 1, "{name} with {nr_entries} entries");
+                continue;
+            }
             assert_eq!(
                 (stats.accesses, stats.misses, stats.evicted),
                 (replayed.accesses, replayed.misses, replayed.evictions),
                 "{name} with {nr_entries} entries"
             );
-            policy.validate();
         }
     }
 }
 
-/// The default history is long enough for hit ratios within half a point of a replay's.
+/// A replay never forgets a page. `mglru` and `mglru-6.1` hit up to four points more often if old
+/// pages are forgotten.
 #[test]
-fn the_default_history_is_long_enough() {
+fn the_default_history_loses_at_most_half_a_point_to_a_replay() {
     let reads = reads();
     let trace = DenseTrace::from_reads(reads.iter().copied());
     for name in PolicyName::ALL.iter().copied() {
@@ -113,7 +119,7 @@ fn the_default_history_is_long_enough() {
             let replayed = replay::run(Contender::Policy(name), &trace, nr_entries as u32);
             let ratio = 1.0 - replayed.miss_ratio();
             let difference = policy.stats().hit_ratio() - ratio;
-            assert!(difference.abs() < 0.005, "{name} {nr_entries}: {difference} from {ratio}");
+            assert!(difference > -0.005, "{name} {nr_entries}: {difference} from {ratio}");
         }
     }
 }

@@ -14,8 +14,9 @@ use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, 
 use crate::reclaim::Step;
 use ::alloc::string::String;
 
-/// Passes of [`reclaim_one`]. A pass may use up its scan on pages in use.
-const ONE_PASSES_MAX: u32 = 3;
+/// Passes of [`reclaim_one`]: a usual one, then forced ones. The first forced pass of the two lists
+/// may only deactivate.
+const FORCED: [bool; 3] = [false, true, true];
 
 /// Runs a pass. The result is in its scan.
 #[inline]
@@ -115,10 +116,11 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
 /// Evicts the page that the policy would evict next, regardless of age. Returns false if
 /// three passes evict nothing: every page is in use, or there is none.
 pub fn reclaim_one<W: Driven>(world: &mut W, node: NodeId) -> bool {
-    (0..ONE_PASSES_MAX).any(|_| {
+    FORCED.into_iter().any(|is_forced| {
         world.count_pass(ReclaimKind::Background);
-        let one = |lists: &mut NodeLists| NodePass::background(lists, 1);
-        let mut pass = world.lend_current(node, |lists| one(lists).ignoring_age().one_by_one());
+        let mut pass = world.lend_current(node, |lists| {
+            NodePass::background(lists, 1).ignoring_age().one_by_one(is_forced)
+        });
         reclaim(world, node, &mut pass);
         pass.scan().reclaimed > 0
     })

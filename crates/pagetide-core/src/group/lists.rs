@@ -313,9 +313,12 @@ impl NodePass {
     }
 
     /// Isolates and tries the victims one by one, so that the pass evicts no more than its target.
-    /// The kernel's policies otherwise evict whole batches.
-    pub(crate) fn one_by_one(mut self) -> NodePass {
-        self.scan_mut().victims_max = 1;
+    /// The kernel's policies otherwise evict whole batches. A forced pass ignores the protections
+    /// that may starve reclaim.
+    pub(crate) fn one_by_one(mut self, is_forced: bool) -> NodePass {
+        let scan = self.scan_mut();
+        scan.victims_max = 1;
+        scan.forced = is_forced;
         self
     }
 

@@ -362,10 +362,11 @@ pub(crate) fn frees_one_folio_when_asked(name: PolicyName) {
     }
     world.lruvec.drain(&mut world.log);
     for nr_free in 0..NR_FRAMES as usize {
-        for _ in 0..3 {
+        for is_forced in [false, true, true] {
             if world.free.len() == nr_free {
                 let mut pass = ReclaimPass::background(&world.lruvec, 1);
                 pass.scan.victims_max = 1;
+                pass.scan.forced = is_forced;
                 world.reclaim(pass);
             }
         }

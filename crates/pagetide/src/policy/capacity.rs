@@ -25,6 +25,11 @@ impl Capacity {
         Capacity { nr_entries, bytes }
     }
 
+    /// Limits the sum of the entries' lengths as well.
+    pub const fn with_bytes(self, bytes: u64) -> Capacity {
+        Capacity { bytes, ..self }
+    }
+
     /// Returns the largest number of entries.
     pub const fn nr_entries(self) -> u64 {
         self.nr_entries

@@ -23,8 +23,8 @@ use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageId, PageIndex, PageType};
 use pagetide_core::lru::page_table::{LeafId, LeafLook};
 use pagetide_core::lru::{
-    AccessLog, AccessPath, AccessRule, LruConfig, Marked, PolicyName, ReclaimBatch, Refusal, Room,
-    ShadowEntry, Victim,
+    AccessLog, AccessPath, AccessRule, LruConfig, Marked, Mechanism, PolicyName, ReclaimBatch,
+    Refusal, Room, ShadowEntry, Switches, Victim,
 };
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
 use std::sync::Arc;
@@ -84,7 +84,9 @@ impl Entries {
     /// Creates the lists for at most `nr_max` entries, with the shadows of the last `nr_evictions`.
     pub(super) fn new(policy: PolicyName, nr_max: u32, nr_evictions: u32, limits: Limits) -> Self {
         let folios = Arc::new(Folios::for_one_thread(nr_max));
-        let config = LruConfig::file_only(nr_max);
+        // Walks would copy the filter, and find no table.
+        let switches = Switches::default().without(Mechanism::BloomFilter);
+        let config = LruConfig { switches, ..LruConfig::file_only(nr_max) };
         let lists = NodeLists::new(policy, &config, Arc::clone(&folios), Grouping::Off);
         Entries {
             rule: lists.root().access_rule(),

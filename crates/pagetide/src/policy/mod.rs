@@ -265,10 +265,8 @@ impl Policy {
         self.entries.evicted.clear();
         let nr_entries = capacity.check(self.entries.nr_max())?;
         let pinned = self.entries.pinned;
-        let refused = CapacityError::Pinned {
-            pinned_entries: pinned.nr_entries,
-            pinned_bytes: pinned.bytes,
-        };
+        let refused =
+            CapacityError::Pinned { pinned_entries: pinned.nr_entries, pinned_bytes: pinned.bytes };
         if pinned.nr_entries > nr_entries || pinned.bytes > capacity.nr_bytes() {
             return Err(refused);
         }

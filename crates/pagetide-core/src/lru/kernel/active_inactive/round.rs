@@ -91,7 +91,12 @@ impl Round {
 
     fn take_piece(&mut self, list: ListId, scan: &Scan) -> u64 {
         let left = self.left.of_list_mut(list);
-        let nr = (*left).min(RECLAIM_BATCH).min(scan.victims_max as u64);
+        let most = match list.activity {
+            Activity::Inactive => RECLAIM_BATCH.min(scan.victims_max as u64),
+            // Folios to look at.
+            Activity::Active => RECLAIM_BATCH,
+        };
+        let nr = (*left).min(most);
         *left -= nr;
         nr
     }
