@@ -40,8 +40,8 @@ from pagetide._sweep import RayExecutor, sweep
 
 __all__ = [
     "PAGE_BYTES", "CachePolicy", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "Policy",
-    "PolicyStats", "RayExecutor", "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings", "SweepRow", "SweepRows",
-    "__version__", "mrc", "replay", "sweep",
+    "PolicyStats", "RayExecutor", "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings",
+    "SweepRow", "SweepRows", "__version__", "mrc", "replay", "sweep",
 ]
 
 

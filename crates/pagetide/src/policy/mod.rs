@@ -37,6 +37,9 @@
 //! **Batches.** A policy of the kernel evicts about 32 entries at once when it is full. All others
 //! evict as few as needed.
 //!
+//! **Lengths.** A policy works on entries, whatever their length. A capacity in bytes is kept by
+//! evictions until the new entry fits.
+//!
 //! **Memory.** 64 bytes of descriptors, 16 to 32 of index and 12 of state for each entry, and 32 to
 //! 48 bytes for each eviction in the history, plus the lists of the policy. All of it is reserved
 //! when the policy is built.
