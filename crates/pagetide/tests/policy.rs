@@ -1,4 +1,4 @@
-//! Every policy, as a policy of somebody else's cache: one list of tests for all.
+//! Every policy alone, for a cache with memory of its own: one list of tests for all.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 

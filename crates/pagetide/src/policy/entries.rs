@@ -1,8 +1,8 @@
 //! A world of core's driver with entries of a cache instead of pages.
 //!
 //! **Problem.** The decisions of core are about frames and page words. **Idea.** A frame is a place
-//! for an entry, without memory. The key is the index of the page. Clean entries that no table maps
-//! are all that this world has, so that a victim is refused only for its pins.
+//! for an entry, without memory. The key is the index of the page. All entries are clean, and no
+//! table maps them, so a victim is refused only for its pins.
 //!
 //! ```text
 //!   hit       index --> frame: mark, log a touch if the mark says so

@@ -5,8 +5,7 @@ use super::index::hash_of;
 /// Returns a key for `bytes`, the same in every process.
 ///
 /// Two keys of bytes may get the same number: among a million keys with a probability of one in 37
-/// million. The policy then treats the two as one entry. Whoever can choose the bytes can also
-/// choose such keys.
+/// million. The policy then treats the two as one entry. Such bytes can also be made on purpose.
 ///
 /// # Cost
 /// About a nanosecond for eight bytes.
