@@ -68,9 +68,8 @@ unsafe impl Growing for pt_policy_stats {
 
 /// Makes an empty policy with a name from `pagetide policies`, as "s3fifo".
 ///
-/// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of more
-/// than 2^28 entries.
-/// Cost: reserves all memory, some 150 bytes for each entry.
+/// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of
+/// more than 2^28 entries. Cost: reserves all memory, some 150 bytes for each entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_policy_open(
     name: *const c_char,
@@ -119,8 +118,8 @@ pub extern "C" fn pt_policy_access(policy: Option<&mut pt_policy>, key: u64) -> 
 }
 
 /// Adds a key of an entry with len bytes. Returns the number of keys evicted for it, with their
-/// array in *evicted, in order. The array is valid until the next call with this policy. evicted may
-/// be NULL.
+/// array in *evicted, in order. The array is valid until the next call with this policy. evicted
+/// may be NULL.
 ///
 /// The insert of a present key is an access, and sets its length. After an error, pt_policy_evicted
 /// has the keys evicted before the failure.
@@ -168,7 +167,8 @@ pub extern "C" fn pt_policy_remove(policy: Option<&mut pt_policy>, key: u64) -> 
     flag(|| Ok(given(policy, "policy")?.0.remove(key)))
 }
 
-/// Adds a pin to a key, which is not evicted until it has none. Returns 1, or 0 if the key is absent.
+/// Adds a pin to a key, which is not evicted until it has none. Returns 1, or 0 if the key is
+/// absent.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_policy_pin(policy: Option<&mut pt_policy>, key: u64) -> c_int {
     flag(|| Ok(given(policy, "policy")?.0.pin(key)))
@@ -186,8 +186,8 @@ pub extern "C" fn pt_policy_contains(policy: Option<&pt_policy>, key: u64) -> c_
     flag(|| Ok(given(policy, "policy")?.0.contains(key)))
 }
 
-/// Changes the capacity to that of the options. Returns the number of keys evicted for it, and their
-/// array as pt_policy_insert. entries_max and history are ignored.
+/// Changes the capacity to that of the options. Returns the number of keys evicted for it, and
+/// their array as pt_policy_insert. entries_max and history are ignored.
 ///
 /// Errors: -EINVAL if the capacity is 0 or above the first entries_max. -EBUSY if more is pinned.
 #[unsafe(no_mangle)]

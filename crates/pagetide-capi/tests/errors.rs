@@ -639,9 +639,11 @@ fn a_policy_refuses_what_it_cannot_hold() {
     fails(resize(4), libc::EINVAL, "can hold 3");
     works(resize(3));
     assert_eq!(works(pt_policy_unpin(Some(&mut policy), 2)), 1);
-    assert_eq!(works(pt_policy_insert(Some(&mut policy), 3, 91, Some(&mut keys))), 1);
+    assert_eq!(works(pt_policy_insert(Some(&mut policy), 3, 90, Some(&mut keys))), 1);
+    // SAFETY: S34: the call has succeeded.
+    let keys = unsafe { keys.assume_init() };
     // SAFETY: S34: one key, until the next call.
-    assert_eq!(unsafe { *keys.assume_init() }, 2, "evicted for its bytes");
+    assert_eq!(unsafe { *keys }, 2, "evicted for its bytes");
     assert_eq!(works(pt_policy_evicted(Some(&policy), None)), 1);
     assert_eq!(works(pt_policy_contains(Some(&policy), 2)), 0);
     fails(pt_policy_access(None, 1), libc::EINVAL, "policy is NULL");

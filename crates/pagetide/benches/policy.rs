@@ -3,7 +3,7 @@
 //! ```text
 //!   NAME hits, zipf 0.9         all keys are present, a few are hot
 //!   NAME hits, uniform          all keys are present, and each access misses the CPU's caches
-//!   NAME a tenth, zipf 0.9      the policy has room for a tenth: an insert with an eviction per miss
+//! NAME a tenth, zipf 0.9      the policy has room for a tenth: an insert with an eviction per miss
 //! ```
 //!
 //! `cargo bench -p pagetide --bench policy -- NAME` measures one policy. The keys are made before.

@@ -3,9 +3,9 @@
 //!
 //!   cargo run --release -p pagetide --example prefix_cache -- s3fifo
 //!
-//! A block is the result of some tokens after all tokens before. A server shares the blocks of equal
-//! prefixes, such as system prompts and the turns of a chat. A block is useful only with its parent,
-//! so the tree pins a parent once for each child, and the policy chooses among the leaves.
+//! A block is the result of some tokens after all tokens before. A server shares the blocks of
+//! equal prefixes, such as system prompts and the turns of a chat. A block is useful only with its
+//! parent, so the tree pins a parent once for each child, and the policy chooses among the leaves.
 
 use pagetide::policy::{Capacity, InsertError, Policy, PolicyName, key_of};
 use std::collections::HashMap;

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! **Data and invariants.** The order of a fill is that of the page cache and of the lab's replays.
-//! Resident entries plus free frames are the frames. The sum of the lengths never exceeds the limit.
+//! Resident entries plus free frames are the frames. The sum of the lengths never exceeds the
+//! limit.
 //!
 //! **Ignored.** Time, groups, nodes, and background reclaim.
 

@@ -1,8 +1,8 @@
 //! The replacement policies alone, for a cache with memory of its own.
 //!
 //! **Problem.** The author of a block, object or prefix cache has storage, and lacks decisions.
-//! **Idea.** A [`Policy`] has the keys of the entries, and decides which key leaves. All policies of
-//! the page cache are available by name.
+//! **Idea.** A [`Policy`] has the keys of the entries, and decides which key leaves. All policies
+//! of the page cache are available by name.
 //!
 //! ```
 //! use pagetide::policy::{Capacity, Policy};
@@ -29,10 +29,10 @@
 //! [`ShardedPolicy`] serves several threads. [`key_of`] makes a key of bytes.
 //!
 //! **Which policy?** `pagetide replay` counts the misses of each policy on a recorded trace. A
-//! policy here makes the same decisions as a replay with as many frames, if each miss is followed by
-//! an insert, and if the [history](PolicyBuilder::history) is long enough. One difference remains
-//! for the policies of the kernel: `replay` takes reads as those of one open file, so that a read of
-//! the page that was read last does not count.
+//! policy here makes the same decisions as a replay with as many frames, if each miss is followed
+//! by an insert, and if the [history](PolicyBuilder::history) is long enough. One difference
+//! remains for the policies of the kernel: `replay` takes reads as those of one open file, so that
+//! a read of the page that was read last does not count.
 //!
 //! **Batches.** A policy of the kernel evicts about 32 entries at once when it is full. All others
 //! evict as few as needed.
@@ -150,12 +150,12 @@ impl Policy {
         PolicyBuilder::new(name, capacity).build()
     }
 
-    /// Accesses a key. Returns true for a hit. After a miss, the caller may [insert](Policy::insert)
-    /// the key.
+    /// Accesses a key. Returns true for a hit. After a miss, the caller may
+    /// [insert](Policy::insert) the key.
     ///
     /// # Cost
-    /// O(1), without allocation. Two cache misses, and for policies that move entries at each hit up
-    /// to three more.
+    /// O(1), without allocation. Two cache misses, and for policies that move entries at each hit
+    /// up to three more.
     #[inline]
     pub fn access(&mut self, key: u64) -> bool {
         self.counted.accesses += 1;
@@ -174,12 +174,12 @@ impl Policy {
 
     /// Adds a key of an entry with `bytes`. Returns the keys evicted for it, in order.
     ///
-    /// The insert of a present key is an access, and sets its length. Entries are evicted one by one
-    /// until the length fits. The policy does not prefer short entries.
+    /// The insert of a present key is an access, and sets its length. Entries are evicted one by
+    /// one until the length fits. The policy does not prefer short entries.
     ///
     /// # Errors
-    /// [`InsertError`] if the entry can not fit. [`Policy::evicted`] has the keys evicted before the
-    /// failure. A present key stays as it is.
+    /// [`InsertError`] if the entry can not fit. [`Policy::evicted`] has the keys evicted before
+    /// the failure. A present key stays as it is.
     ///
     /// # Cost
     /// O(1) for each evicted and each pinned entry met, without allocation in the long run.
@@ -224,8 +224,8 @@ impl Policy {
         true
     }
 
-    /// Evicts the key that the policy would evict next. Returns `None` if all keys are pinned, or if
-    /// there are none.
+    /// Evicts the key that the policy would evict next. Returns `None` if all keys are pinned, or
+    /// if there are none.
     ///
     /// # Cost
     /// O(1), and O(1) for each pinned entry met, without allocation.

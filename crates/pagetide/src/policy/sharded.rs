@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A policy in shards, for any number of threads.
 ///
 /// Each key belongs to one shard, a [`Policy`] with an equal part of the capacity behind a lock of
-/// its own. A shard evicts its own keys only. The hit ratio is therefore a little lower than that of
-/// one policy. Keep shards above a thousand entries.
+/// its own. A shard evicts its own keys only. The hit ratio is therefore a little lower than that
+/// of one policy. Keep shards above a thousand entries.
 ///
 /// # Concurrency
 /// A call waits for other calls to its shard. The closures run with the shard locked: they must not
