@@ -22,7 +22,8 @@
  * -EEXIST, -EFBIG, -EIO, -ENODATA (past the end), -ENOENT, -EOPNOTSUPP.
  *
  * Threads. Any number at once, in all calls, but for those that end what others use: a handle is
- * closed when no call and no guard of it is under way. A guard stays on its thread.
+ * closed when no call and no guard of it is under way. A guard stays on its thread. A policy takes
+ * one call at a time.
  *
  * Pointers. What is passed is NULL where that is allowed, or valid for the time of the call; text
  * ends with a zero byte, and is copied. What is made lives until it is closed, in any order but
@@ -681,9 +682,8 @@ int pt_region_get_stats(const struct pt_region *region, struct pt_region_stats *
 
 // Makes an empty policy with a name from `pagetide policies`, as "s3fifo".
 //
-// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of more
-// than 2^28 entries.
-// Cost: reserves all memory, some 150 bytes for each entry.
+// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of
+// more than 2^28 entries. Cost: reserves all memory, some 150 bytes for each entry.
 int pt_policy_open(const char *name,
                    const struct pt_policy_options *wanted,
                    struct pt_policy **policy);
@@ -700,8 +700,8 @@ uint64_t pt_policy_key(const void *data, size_t len);
 int pt_policy_access(struct pt_policy *policy, uint64_t key);
 
 // Adds a key of an entry with len bytes. Returns the number of keys evicted for it, with their
-// array in *evicted, in order. The array is valid until the next call with this policy. evicted may
-// be NULL.
+// array in *evicted, in order. The array is valid until the next call with this policy. evicted
+// may be NULL.
 //
 // The insert of a present key is an access, and sets its length. After an error, pt_policy_evicted
 // has the keys evicted before the failure.
@@ -723,9 +723,9 @@ int pt_policy_evict(struct pt_policy *policy, uint64_t *key);
 // Removes a key with its pins and its history. Returns 1, or 0 if the key was absent.
 int pt_policy_remove(struct pt_policy *policy, uint64_t key);
 
-// Adds a pin to a key, which is not evicted until it has none. Returns 1, or 0 if the key is absent.
-int pt_policy_pin(struct pt_policy *policy,
-                  uint64_t key);
+// Adds a pin to a key, which is not evicted until it has none. Returns 1, or 0 if the key is
+// absent.
+int pt_policy_pin(struct pt_policy *policy, uint64_t key);
 
 // Takes a pin from a key. Returns 1, or 0 if the key is absent or has no pin.
 int pt_policy_unpin(struct pt_policy *policy, uint64_t key);
@@ -733,8 +733,8 @@ int pt_policy_unpin(struct pt_policy *policy, uint64_t key);
 // Returns 1 if a key is present, 0 if not. Not an access.
 int pt_policy_contains(const struct pt_policy *policy, uint64_t key);
 
-// Changes the capacity to that of the options. Returns the number of keys evicted for it, and their
-// array as pt_policy_insert. entries_max and history are ignored.
+// Changes the capacity to that of the options. Returns the number of keys evicted for it, and
+// their array as pt_policy_insert. entries_max and history are ignored.
 //
 // Errors: -EINVAL if the capacity is 0 or above the first entries_max. -EBUSY if more is pinned.
 int64_t pt_policy_resize(struct pt_policy *policy,
