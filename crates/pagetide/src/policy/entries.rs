@@ -28,6 +28,7 @@ use pagetide_core::lru::{
     Refusal, Room, ShadowEntry, Switches, Victim,
 };
 use pagetide_core::page_alloc::{Starving, WatermarkLevel};
+use pagetide_sys::huge_buffer;
 use std::sync::Arc;
 
 /// Keys evicted by the last call for which there is room from the start.
@@ -89,6 +90,9 @@ impl Entries {
         let switches = Switches::default().without(Mechanism::BloomFilter);
         let config = LruConfig { switches, ..LruConfig::file_only(nr_max) };
         let lists = NodeLists::new(policy, &config, Arc::clone(&folios), Grouping::Off);
+        let index = Index::new(nr_max);
+        index.move_to_huge_pages();
+        huge_buffer::move_to_huge_pages(folios.as_slice());
         Entries {
             rule: lists.root().access_rule(),
             lists,
@@ -96,7 +100,7 @@ impl Entries {
             log: AccessLog::new(),
             batch: Some(Box::new(ReclaimBatch::with_room())),
             free: (0..nr_max).rev().map(FrameId).collect(),
-            index: Index::new(nr_max),
+            index,
             history: History::new(nr_evictions),
             pins: vec![0; nr_max as usize].into(),
             bytes: vec![0; nr_max as usize].into(),

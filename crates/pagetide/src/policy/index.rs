@@ -11,6 +11,8 @@
 //! Invariants: at most half of the slots are used. No empty slot lies between a used slot and its
 //! home. A removal moves later slots back.
 
+use pagetide_sys::huge_buffer;
+
 const EMPTY: u64 = 0;
 
 /// Returns the hash of a key. The index takes its upper half.
@@ -32,6 +34,11 @@ impl Index {
     pub(super) fn new(nr_max: u32) -> Index {
         let nr_slots = (2 * nr_max as usize).next_power_of_two().max(2);
         Index { slots: vec![EMPTY; nr_slots].into(), shift: 32 - nr_slots.ilog2() }
+    }
+
+    /// Moves a large table to huge pages, so that accesses seldom miss the TLB.
+    pub(super) fn move_to_huge_pages(&self) {
+        huge_buffer::move_to_huge_pages(&self.slots);
     }
 
     /// Returns the number of the hash for which `is_key` returns true.
