@@ -22,7 +22,8 @@
  * -EEXIST, -EFBIG, -EIO, -ENODATA (past the end), -ENOENT, -EOPNOTSUPP.
  *
  * Threads. Any number at once, in all calls, but for those that end what others use: a handle is
- * closed when no call and no guard of it is under way. A guard stays on its thread.
+ * closed when no call and no guard of it is under way. A guard stays on its thread. A policy takes
+ * one call at a time.
  *
  * Pointers. What is passed is NULL where that is allowed, or valid for the time of the call; text
  * ends with a zero byte, and is copied. What is made lives until it is closed, in any order but
@@ -94,6 +95,10 @@ typedef struct pt_group pt_group;
 
 // The bytes of a range of a file, pinned until pt_file_unpin.
 typedef struct pt_pinned pt_pinned;
+
+// The keys of a cache, and the decision which key leaves. Calls with the same policy are made one
+// at a time: the caller locks, or gives each thread a policy.
+typedef struct pt_policy pt_policy;
 
 // An address range with pages that are filled on faults and evicted. Any code may load and store.
 typedef struct pt_region pt_region;
@@ -264,6 +269,47 @@ typedef struct pt_region_stats {
     // pages then fail with EFAULT. 0 if threads of the region do.
     uint64_t is_served_in_place;
 } pt_region_stats;
+
+// The capacity of a policy.
+typedef struct pt_policy_options {
+    // sizeof(pt_policy_options).
+    size_t size;
+    // The largest number of entries. 0: capacity_bytes / entry_bytes, rounded up.
+    uint64_t capacity_entries;
+    // The largest sum of the entries' lengths in bytes. 0: no limit in bytes.
+    uint64_t capacity_bytes;
+    // The average length of an entry, for a capacity in bytes.
+    uint64_t entry_bytes;
+    // The largest capacity of a later resize, in entries. 0: the capacity.
+    uint64_t entries_max;
+    // The number of evictions after which a key is forgotten. 0: two for each entry.
+    uint64_t history;
+} pt_policy_options;
+
+// A policy's counters since it was opened, and its present keys. accesses is hits + misses, and
+// inserted is evicted + removed + entries.
+typedef struct pt_policy_stats {
+    // sizeof(pt_policy_stats).
+    size_t size;
+    // Accesses, including inserts of present keys.
+    uint64_t accesses;
+    // Accesses of present keys.
+    uint64_t hits;
+    // Accesses of absent keys.
+    uint64_t misses;
+    // Absent keys added.
+    uint64_t inserted;
+    // Keys evicted, by inserts, resizes and requests.
+    uint64_t evicted;
+    // Present keys removed.
+    uint64_t removed;
+    // Present keys.
+    uint64_t entries;
+    // The sum of their lengths.
+    uint64_t bytes;
+    // Pinned keys.
+    uint64_t pinned;
+} pt_policy_stats;
 
 #ifdef __cplusplus
 extern "C" {
@@ -633,6 +679,72 @@ int pt_region_advise(const struct pt_region *region,
 //
 // Cost: a look at every page that was ever touched.
 int pt_region_get_stats(const struct pt_region *region, struct pt_region_stats *stats);
+
+// Makes an empty policy with a name from `pagetide policies`, as "s3fifo".
+//
+// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of
+// more than 2^28 entries. Cost: reserves all memory, some 150 bytes for each entry.
+int pt_policy_open(const char *name,
+                   const struct pt_policy_options *wanted,
+                   struct pt_policy **policy);
+
+// Frees a policy. NULL is fine.
+void pt_policy_close(struct pt_policy *policy);
+
+// Returns a key for bytes, the same in every process. Different bytes seldom get the same key: the
+// probability is one in 37 million among a million keys. NULL with a length above 0 counts as no
+// bytes.
+uint64_t pt_policy_key(const void *data, size_t len);
+
+// Accesses a key. Returns 1 for a hit, 0 for a miss. After a miss, the caller may insert the key.
+int pt_policy_access(struct pt_policy *policy, uint64_t key);
+
+// Adds a key of an entry with len bytes. Returns the number of keys evicted for it, with their
+// array in *evicted, in order. The array is valid until the next call with this policy. evicted
+// may be NULL.
+//
+// The insert of a present key is an access, and sets its length. After an error, pt_policy_evicted
+// has the keys evicted before the failure.
+//
+// Errors: -EFBIG for an entry longer than the capacity. -EBUSY if too much is pinned.
+int64_t pt_policy_insert(struct pt_policy *policy,
+                         uint64_t key,
+                         uint64_t len,
+                         const uint64_t **evicted);
+
+// Returns the number of keys evicted by the last insert or resize, and their array as
+// pt_policy_insert.
+int64_t pt_policy_evicted(const struct pt_policy *policy, const uint64_t **evicted);
+
+// Evicts the key that the policy would evict next, into *key. Returns 1, or 0 if all keys are
+// pinned, or if there are none.
+int pt_policy_evict(struct pt_policy *policy, uint64_t *key);
+
+// Removes a key with its pins and its history. Returns 1, or 0 if the key was absent.
+int pt_policy_remove(struct pt_policy *policy, uint64_t key);
+
+// Adds a pin to a key, which is not evicted until it has none. Returns 1, or 0 if the key is
+// absent.
+int pt_policy_pin(struct pt_policy *policy, uint64_t key);
+
+// Takes a pin from a key. Returns 1, or 0 if the key is absent or has no pin.
+int pt_policy_unpin(struct pt_policy *policy, uint64_t key);
+
+// Returns 1 if a key is present, 0 if not. Not an access.
+int pt_policy_contains(const struct pt_policy *policy, uint64_t key);
+
+// Changes the capacity to that of the options. Returns the number of keys evicted for it, and
+// their array as pt_policy_insert. entries_max and history are ignored.
+//
+// Errors: -EINVAL if the capacity is 0 or above the first entries_max. -EBUSY if more is pinned.
+int64_t pt_policy_resize(struct pt_policy *policy,
+                         const struct pt_policy_options *wanted,
+                         const uint64_t **evicted);
+
+// Writes the counters.
+//
+// Errors: -EINVAL for a size below the first version's.
+int pt_policy_get_stats(const struct pt_policy *policy, struct pt_policy_stats *stats);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -7,7 +7,7 @@
 //! cbindgen makes the header of these files, and a test compares.
 //!
 //! ```text
-//!   C --> cache, steer, file, page, group, region     one function per call
+//!   C --> cache, steer, file, page, group, region, policy   one function per call
 //!            |-> arguments    pointers, text, sizes: not checked by types
 //!            '-> door         the FFI guard: panics and errors become numbers and a message
 //! ```
@@ -27,5 +27,6 @@ pub mod door;
 pub mod file;
 pub mod group;
 pub mod page;
+pub mod policy;
 pub mod region;
 pub mod steer;

@@ -6,6 +6,7 @@ use pagetide_capi::door::*;
 use pagetide_capi::file::*;
 use pagetide_capi::group::*;
 use pagetide_capi::page::*;
+use pagetide_capi::policy::*;
 use pagetide_capi::region::*;
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
@@ -597,4 +598,55 @@ fn a_pinned_range_stays_after_the_close_of_its_file() {
         scope.spawn(move || pt_file_unpin(Some(pinned)));
     });
     pt_file_unpin(None);
+}
+
+#[test]
+fn a_policy_refuses_what_it_cannot_hold() {
+    let mut opened = MaybeUninit::uninit();
+    let wanted = |capacity_entries| pt_policy_options {
+        size: size_of::<pt_policy_options>(),
+        capacity_entries,
+        capacity_bytes: 100,
+        entry_bytes: 0,
+        entries_max: 3,
+        history: 0,
+    };
+    let mut open = |name: &CStr, capacity: u64, policy: bool| {
+        let policy = policy.then_some(&mut opened);
+        // SAFETY: S34: a text, and options of that size.
+        unsafe { pt_policy_open(name.as_ptr(), &wanted(capacity), policy) }
+    };
+    fails(open(c"mru", 2, true), libc::EINVAL, "w-tinylfu");
+    fails(open(c"lru", 0, true), libc::EINVAL, "less than one entry");
+    fails(open(c"lru", 1 << 29, true), libc::EINVAL, "too large");
+    fails(open(c"lru", 2, false), libc::EINVAL, "policy is NULL");
+    works(open(c"lru", 2, true));
+    // SAFETY: S34: the call has succeeded.
+    let mut policy = unsafe { opened.assume_init() };
+    let mut keys = MaybeUninit::uninit();
+    fails(pt_policy_insert(Some(&mut policy), 1, 101, None), libc::EFBIG, "larger than");
+    for key in [1, 2] {
+        assert_eq!(works(pt_policy_insert(Some(&mut policy), key, 10, Some(&mut keys))), 0);
+        assert_eq!(works(pt_policy_pin(Some(&mut policy), key)), 1);
+    }
+    // SAFETY: S34: the calls have succeeded.
+    assert!(unsafe { keys.assume_init() }.is_null(), "no key was evicted");
+    fails(pt_policy_insert(Some(&mut policy), 3, 10, None), libc::EBUSY, "are pinned");
+    assert_eq!(works(pt_policy_evict(Some(&mut policy), Some(&mut MaybeUninit::uninit()))), 0);
+    // SAFETY: S34: options of that size.
+    let mut resize = |nr| unsafe { pt_policy_resize(Some(&mut policy), &wanted(nr), None) };
+    fails(resize(1), libc::EBUSY, "are pinned");
+    fails(resize(4), libc::EINVAL, "can hold 3");
+    works(resize(3));
+    assert_eq!(works(pt_policy_unpin(Some(&mut policy), 2)), 1);
+    assert_eq!(works(pt_policy_insert(Some(&mut policy), 3, 90, Some(&mut keys))), 1);
+    // SAFETY: S34: the call has succeeded.
+    let keys = unsafe { keys.assume_init() };
+    // SAFETY: S34: one key, until the next call.
+    assert_eq!(unsafe { *keys }, 2, "evicted for its bytes");
+    assert_eq!(works(pt_policy_evicted(Some(&policy), None)), 1);
+    assert_eq!(works(pt_policy_contains(Some(&policy), 2)), 0);
+    fails(pt_policy_access(None, 1), libc::EINVAL, "policy is NULL");
+    pt_policy_close(Some(policy));
+    pt_policy_close(None);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 fn the_header_is_of_this_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let sources = ["door", "cache", "steer", "file", "page", "group", "region"];
+    let sources = ["door", "cache", "steer", "file", "page", "group", "region", "policy"];
     let made = sources.iter().fold(cbindgen::Builder::new().with_config(config), |builder, one| {
         builder.with_src(root.join(format!("src/{one}.rs")))
     });

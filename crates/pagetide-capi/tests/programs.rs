@@ -33,6 +33,18 @@ fn a_region_is_an_array_of_c_under_the_sanitizers() {
 }
 
 #[test]
+fn a_policy_decides_for_objects_of_c() {
+    let Some(program) = Example::build("cc", "policy.c", &["-std=c11"], &[]) else { return };
+    assert_eq!(program.run(), "enough hits, 0 wrong\n");
+}
+
+#[test]
+fn a_policy_decides_for_objects_of_c_under_the_sanitizers() {
+    let Some(program) = Example::build("cc", "policy.c", &["-std=c11"], &SANITIZE) else { return };
+    assert_eq!(program.run(), "enough hits, 0 wrong\n");
+}
+
+#[test]
 fn a_pool_of_cpp_threads_reads() {
     let Some(program) = Example::build("c++", "readers.cc", &["-std=c++17"], &[]) else { return };
     assert_eq!(program.run(), "4096 pages read by 4 threads, 0 bytes wrong\n");

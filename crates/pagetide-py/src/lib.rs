@@ -23,6 +23,7 @@ mod call;
 mod errors;
 mod file;
 mod lab;
+mod policy;
 mod process;
 mod region;
 mod sizes;
@@ -34,6 +35,8 @@ mod _pagetide {
 
     #[pymodule_export]
     use crate::lab::{frames_of, in_shard, mrc, read_pages, replay, run_unit};
+    #[pymodule_export]
+    use crate::policy::{RawPolicy, policy_key};
     #[pymodule_export]
     use crate::{cache::Cache, file::RawFile, lab::Plan, region::PyRegion};
 

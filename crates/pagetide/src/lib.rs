@@ -13,6 +13,8 @@
 //! - [groups](#groups): tenants of one cache, each with a limit and protection:
 //!   [`PageCache::group`], [`Group`],
 //! - [tiers](#tiers): fast memory over slow, or over compressed pages: [`Builder::tier`], [`Tier`],
+//! - [policies](policy): the decisions alone, for a cache with memory of its own:
+//!   [`policy::Policy`],
 //! - [the frame allocator](#the-frame-allocator): the bottom layer alone, in blocks of 2^order
 //!   frames: [`FrameAllocator`].
 //!
@@ -149,6 +151,7 @@ mod span;
 mod api;
 mod engine;
 mod memory;
+pub mod policy;
 mod region;
 mod workers;
 

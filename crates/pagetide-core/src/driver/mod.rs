@@ -63,7 +63,7 @@ pub use groups::{charge_group, reclaim_from_group, shrink_group};
 pub use moving::{MovesPages, Tiered, judge_fault, list_moved, promote};
 pub use pass::{
     command_lru_gen, describe_lru_gen, reclaim, reclaim_directly, reclaim_for_page,
-    reclaim_for_runs, reclaim_on_demand,
+    reclaim_for_runs, reclaim_on_demand, reclaim_one,
 };
 pub use resizing::{Resizes, shrink_node};
 

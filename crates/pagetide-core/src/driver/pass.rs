@@ -14,6 +14,10 @@ use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, 
 use crate::reclaim::Step;
 use ::alloc::string::String;
 
+/// Passes of [`reclaim_one`]: a usual one, then forced ones. The first forced pass of the two lists
+/// may only deactivate.
+const FORCED: [bool; 3] = [false, true, true];
+
 /// Runs a pass. The result is in its scan.
 #[inline]
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
@@ -107,6 +111,19 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     let mut pass = world.lend_current(node, start);
     reclaim(world, node, &mut pass);
     pass.scan().reclaimed
+}
+
+/// Evicts the page that the policy would evict next, regardless of age. Returns false if
+/// three passes evict nothing: every page is in use, or there is none.
+pub fn reclaim_one<W: Driven>(world: &mut W, node: NodeId) -> bool {
+    FORCED.into_iter().any(|is_forced| {
+        world.count_pass(ReclaimKind::Background);
+        let mut pass = world.lend_current(node, |lists| {
+            NodePass::background(lists, 1).ignoring_age().one_by_one(is_forced)
+        });
+        reclaim(world, node, &mut pass);
+        pass.scan().reclaimed > 0
+    })
 }
 
 /// Frees at least `target` frames for runs of frames if possible. Returns the number.

@@ -312,6 +312,16 @@ impl NodePass {
         self
     }
 
+    /// Isolates and tries the victims one by one, so that the pass evicts no more than its target.
+    /// The kernel's policies otherwise evict whole batches. A forced pass ignores the protections
+    /// that may starve reclaim.
+    pub(crate) fn one_by_one(mut self, is_forced: bool) -> NodePass {
+        let scan = self.scan_mut();
+        scan.victims_max = 1;
+        scan.forced = is_forced;
+        self
+    }
+
     /// Makes the world try demotion first.
     pub(crate) fn demote(&mut self) {
         self.scan_mut().demotes = true;

@@ -353,6 +353,28 @@ pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     world.check();
 }
 
+pub(crate) fn frees_one_folio_when_asked(name: PolicyName) {
+    let mut world = World::new(name, all_files, false);
+    for page in 0..u64::from(NR_FRAMES) {
+        for _ in 0..page % 7 + 1 {
+            world.access(page, false);
+        }
+    }
+    world.lruvec.drain(&mut world.log);
+    for nr_free in 0..NR_FRAMES as usize {
+        for is_forced in [false, true, true] {
+            if world.free.len() == nr_free {
+                let mut pass = ReclaimPass::background(&world.lruvec, 1);
+                pass.scan.victims_max = 1;
+                pass.scan.forced = is_forced;
+                world.reclaim(pass);
+            }
+        }
+        assert_eq!(world.free.len(), nr_free + 1, "{name} evicts one page");
+    }
+    world.check();
+}
+
 pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -440,6 +462,11 @@ macro_rules! conformance {
             #[test]
             fn frees_everything_when_asked() {
                 every_policy::frees_everything_when_asked(PolicyName::$name);
+            }
+
+            #[test]
+            fn frees_one_folio_when_asked() {
+                every_policy::frees_one_folio_when_asked(PolicyName::$name);
             }
 
             #[test]

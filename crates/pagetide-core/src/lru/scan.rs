@@ -38,6 +38,8 @@ pub struct Scan {
     pub priority: u8,
     /// Wanted pages.
     pub target: u64,
+    /// Maximum number of victims in a batch, 1 to [`VICTIMS_MAX`].
+    pub victims_max: usize,
     /// Frames freed by eviction and demotion.
     pub reclaimed: u64,
     /// Frames freed by demotion.
@@ -72,6 +74,7 @@ impl Scan {
             kind,
             priority: DEF_PRIORITY,
             target,
+            victims_max: VICTIMS_MAX,
             reclaimed: 0,
             demoted: 0,
             scanned: 0,
@@ -104,7 +107,7 @@ impl Scan {
 
     /// Returns the number of victims still wanted, at most one batch.
     pub fn nr_victims_wanted(&self) -> usize {
-        self.target.saturating_sub(self.reclaimed).min(VICTIMS_MAX as u64) as usize
+        self.target.saturating_sub(self.reclaimed).min(self.victims_max as u64) as usize
     }
 
     /// Returns true if more victims were dirty than reclaimed: time to write.

@@ -157,6 +157,45 @@ class CacheStats:
     vmstat: Mapping[str, int]
     text: str
 
+_Key: TypeAlias = int | bytes
+
+@dataclasses.dataclass(frozen=True)
+class PolicyStats:
+    accesses: int
+    hits: int
+    misses: int
+    inserted: int
+    evicted: int
+    removed: int
+    entries: int
+    bytes: int
+    pinned: int
+
+class CachePolicy:
+    policy: str
+    def __init__(
+        self,
+        policy: str = "pagetide",
+        *,
+        entries: int | None = None,
+        bytes: int | None = None,
+        entry_bytes: int = 4096,
+        entries_max: int = 0,
+    ) -> None: ...
+    @staticmethod
+    def key(data: bytes) -> int: ...
+    def access(self, key: _Key) -> bool: ...
+    def insert(self, key: _Key, bytes: int = 1) -> list[int]: ...
+    def evicted(self) -> list[int]: ...
+    def remove(self, key: _Key) -> bool: ...
+    def evict(self) -> int | None: ...
+    def pin(self, key: _Key) -> bool: ...
+    def unpin(self, key: _Key) -> bool: ...
+    def resize(self, *, entries: int | None = None, bytes: int | None = None) -> list[int]: ...
+    def stats(self) -> PolicyStats: ...
+    def __contains__(self, key: _Key) -> bool: ...
+    def __len__(self) -> int: ...
+
 _Row = TypeVar("_Row")
 
 class Rows(Sequence[_Row], Generic[_Row]):

@@ -6,6 +6,8 @@ mod groups;
 mod hash_map_in_a_region;
 #[path = "../../examples/page_cache.rs"]
 mod page_cache;
+#[path = "../../examples/prefix_cache.rs"]
+mod prefix_cache;
 #[path = "../../examples/region.rs"]
 mod region;
 #[path = "../../examples/sort_larger_than_memory.rs"]
@@ -24,6 +26,11 @@ fn a_page_cache_runs() {
 #[test]
 fn groups_run() {
     groups::main().unwrap();
+}
+
+#[test]
+fn a_prefix_cache_runs() {
+    prefix_cache::main().unwrap();
 }
 
 #[test]

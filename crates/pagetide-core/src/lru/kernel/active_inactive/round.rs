@@ -72,7 +72,7 @@ impl Round {
             }
             self.stage = Stage::At((at + 1) % ListId::ROUND.len());
             let list = ListId::ROUND[at];
-            let nr = self.take_piece(list);
+            let nr = self.take_piece(list, scan);
             if nr == 0 {
                 continue;
             }
@@ -89,9 +89,14 @@ impl Round {
         Work::Nothing
     }
 
-    fn take_piece(&mut self, list: ListId) -> u64 {
+    fn take_piece(&mut self, list: ListId, scan: &Scan) -> u64 {
         let left = self.left.of_list_mut(list);
-        let nr = (*left).min(RECLAIM_BATCH);
+        let most = match list.activity {
+            Activity::Inactive => RECLAIM_BATCH.min(scan.victims_max as u64),
+            // Folios to look at.
+            Activity::Active => RECLAIM_BATCH,
+        };
+        let nr = (*left).min(most);
         *left -= nr;
         nr
     }

@@ -143,7 +143,7 @@ impl<P: Profile> Multigen<P> {
         let takes_unwritten = self.profile.takes_unwritten();
         let nr_victims_before = victims.len();
         let mut scanned = 0;
-        while scanned < budget && victims.len() < VICTIMS_MAX {
+        while scanned < budget && victims.len() < scan.victims_max {
             let next = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
             let Some(frame) = next else { break };
             scanned += 1;
