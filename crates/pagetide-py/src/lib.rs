@@ -4,7 +4,7 @@
 //!   python/pagetide/   public names: docstrings, dataclasses, numpy
 //!          |
 //!   _pagetide          this crate: cache, file, region; lab: replays, curves, sweeps
-//!          |              buffer   the bytes of Python's buffers
+//!          |              buffer   the bytes of Python's buffers; pinned: bytes of a file in memory
 //!          |              process  what a fork leaves behind
 //!          |              errors   Rust's errors as Python's
 //!   pagetide, pagetide-sweep
@@ -23,6 +23,8 @@ mod call;
 mod errors;
 mod file;
 mod lab;
+mod overlay;
+mod pinned;
 mod process;
 mod region;
 mod sizes;
@@ -35,7 +37,9 @@ mod _pagetide {
     #[pymodule_export]
     use crate::lab::{frames_of, in_shard, mrc, read_pages, replay, run_unit};
     #[pymodule_export]
-    use crate::{cache::Cache, file::RawFile, lab::Plan, region::PyRegion};
+    use crate::process::fail_at_exit;
+    #[pymodule_export]
+    use crate::{cache::Cache, file::RawFile, lab::Plan, pinned::Pinned, region::PyRegion};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

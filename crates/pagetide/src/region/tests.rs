@@ -193,7 +193,10 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
             Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
         };
         let serve = |index: u64| {
-            let _ = region.faults.serve(&cache.shared.engine, &region.mapping, index, Some(true));
+            let _ = {
+                let engine = &cache.shared.engine;
+                region.faults.serve(engine, &region.mapping, index, Some(true), |_| {})
+            };
             region.stats().failed_faults
         };
         let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");

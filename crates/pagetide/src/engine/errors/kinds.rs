@@ -108,7 +108,9 @@ impl WriteError {
 impl SyncError {
     fn kind(&self) -> ErrorKind {
         match self {
-            SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),
+            SyncError::Writeback(source)
+            | SyncError::Unwritten { source, .. }
+            | SyncError::Store(source) => source.kind(),
             SyncError::WouldDeadlock { .. } => ErrorKind::Deadlock,
         }
     }
