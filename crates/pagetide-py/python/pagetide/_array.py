@@ -8,6 +8,8 @@ from pagetide._cache import as_path
 from pagetide._pagetide import Region
 
 _CHUNK_BYTES = 4 << 20
+# Longer rows are not read whole for a few of their elements.
+_ROW_BYTES_MAX = 64 << 10
 # As numpy.memmap has them.
 _MODES = {"readonly": "r", "copyonwrite": "c", "readwrite": "r+", "write": "w+"}
 
@@ -37,7 +39,7 @@ class Array(np.ndarray):
 
     def __array_finalize__(self, obj):
         source = getattr(obj, "_source", _NONE)
-        if source is not _NONE and np.may_share_memory(self, obj):
+        if source is not _NONE and _is_view(self, obj):
             self._source = source
 
     @property
@@ -127,7 +129,14 @@ class Array(np.ndarray):
         if self.region is None or not all(map(_is_basic, columns)):
             return None
         view = super().__getitem__((slice(None), *columns))
-        return view._gather(index) if type(view) is Array else None
+        if type(view) is Array and view[:1].flags.c_contiguous:
+            return view._gather(index)
+        if self[:1].nbytes > _ROW_BYTES_MAX:
+            return None
+        index = np.asarray(index)
+        rows = self._gather(index)
+        nr_axes = 1 if index.dtype.kind == "b" else index.ndim
+        return None if rows is None else rows[(slice(None),) * nr_axes + columns]
 
     def _gather(self, index):
         """Rows by their numbers, brought in together; None where numpy does as well."""
@@ -158,6 +167,12 @@ class Array(np.ndarray):
 
     def __reduce_ex__(self, protocol):
         return self.view(np.ndarray).__reduce_ex__(protocol)
+
+
+def _is_view(array, of):
+    if array.size:
+        return np.may_share_memory(array, of)
+    return array.base is not None and (array.base is of or array.base is of.base)
 
 
 def _is_basic(index):
@@ -216,7 +231,7 @@ def over_file(cache, file, dtype, shape, mode, offset, order, faults):
             ' smaller shape, or extend it with mode="r+"'
         )
     if nbytes == 0:
-        cache.make_empty(path, offset, mode)
+        cache._make_empty(path, offset, mode)
         array = np.ndarray.__new__(Array, shape, dtype, order=order)
         region = None
     else:

@@ -81,7 +81,7 @@ class PageCache(_pagetide.Cache):
 
         Raises OSError as `open` does: FileNotFoundError, FileExistsError, PermissionError.
         """
-        return File(self.open_raw(path, mode, group), os.fspath(path), mode)
+        return File(self.open_raw(os.fsdecode(path), mode, group), os.fspath(path), mode)
 
     def array(
         self, path, dtype="u1", shape=None, mode="r", offset=0, order="C", *, faults="auto"
@@ -143,6 +143,7 @@ class PageCache(_pagetide.Cache):
             return self.make_region(None, nbytes, is_writable=True, faults=faults, folder=folder)
         if mode not in ("r", "r+", "w+", "c"):
             raise ValueError(f"mode {mode!r}: one of r, r+, w+, c")
+        path = os.fsdecode(path)
         # Before the lock, which a child may have inherited locked.
         _ = self.closed
         with self._regions_lock:
@@ -190,7 +191,7 @@ class PageCache(_pagetide.Cache):
         with self.open(path, "w") as made:
             made.truncate(nbytes)
 
-    def make_empty(self, path, nbytes, mode):
+    def _make_empty(self, path, nbytes, mode):
         """Do what `region` does to the file of an array without elements, which begins there."""
         with self._regions_lock:
             if mode == "w+":
@@ -217,11 +218,11 @@ def as_path(file):
     if isinstance(file, os.PathLike):
         return os.fspath(file), pathlib.Path(file).resolve()
     if isinstance(file, (str, bytes)):
-        return file, os.path.abspath(os.fsdecode(file))
+        return os.fsdecode(file), os.path.abspath(os.fsdecode(file))
     if isinstance(file, File):
         if file.writable():
             file.flush()
-        return file.name, os.path.abspath(os.fsdecode(file.name))
+        return os.fsdecode(file.name), os.path.abspath(os.fsdecode(file.name))
     if not hasattr(file, "fileno"):
         raise TypeError(f"a path or an open file, not {type(file).__name__}")
     descriptor = file.fileno()
@@ -231,7 +232,7 @@ def as_path(file):
     if isinstance(name, (str, bytes)):
         try:
             if os.path.samestat(os.stat(name), os.fstat(descriptor)):
-                return name, os.path.abspath(os.fsdecode(name))
+                return os.fsdecode(name), os.path.abspath(os.fsdecode(name))
         except OSError:
             pass
     return f"/proc/self/fd/{descriptor}", None

@@ -57,7 +57,7 @@ class Store(LocalStore):
         return type(self)(self.root, self._shared, read_only=read_only)
 
     @classmethod
-    async def open(  # type: ignore[override]
+    async def open(
         cls,
         root: Path | str | os.PathLike[str],
         cache: PageCache | SharedCache | int | str = "512M",

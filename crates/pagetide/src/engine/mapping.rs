@@ -308,12 +308,12 @@ impl Mapping {
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
     }
 
-    /// Checks a read of a region's file that has ended early at `end`: see
-    /// [`Mapping::check_not_shrunk`].
+    /// Checks a read of a region's file that ended at `end`. Fails if the last page has no bytes any
+    /// more: see [`Mapping::check_not_shrunk`].
     pub(crate) fn check_end(&self, end: u64, offset: u64, nr_pages: usize) -> io::Result<()> {
-        let expected = offset + (nr_pages * PAGE_BYTES) as u64;
+        let last = offset + (nr_pages.saturating_sub(1) * PAGE_BYTES) as u64;
         match self.region_len {
-            Some(region_len) if end < expected.min(region_len) => self.check_not_shrunk(),
+            Some(region_len) if end <= last && end < region_len => self.check_not_shrunk(),
             _ => Ok(()),
         }
     }
