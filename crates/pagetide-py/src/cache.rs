@@ -298,7 +298,8 @@ impl Drop for Cache {
 /// Returns a function that writes to stderr why a touch of a region ends the process.
 fn report_failure(path: Option<PathBuf>) -> impl Fn(&io::Error) + Send + Sync {
     move |error| {
-        let place = path.as_ref().map_or_else(String::new, |path| format!(" of {}", path.display()));
+        let place =
+            path.as_ref().map_or_else(String::new, |path| format!(" of {}", path.display()));
         eprintln!("pagetide: a page of an array{place} cannot be brought in: {error}");
     }
 }

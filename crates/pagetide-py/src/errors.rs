@@ -48,9 +48,11 @@ pub(crate) fn raise_on<E: Error + Into<io::Error> + 'static>(path: &Path, error:
 /// message.
 pub(crate) fn raise_of<E: Error + Into<io::Error> + 'static>(path: &Path, error: E) -> PyErr {
     match find_errno(&error) {
-        Some(errno) if errno != libc::ENOMEM => {
-            PyOSError::new_err((errno, without_number(&error.to_string()), path.as_os_str().to_owned()))
-        }
+        Some(errno) if errno != libc::ENOMEM => PyOSError::new_err((
+            errno,
+            without_number(&error.to_string()),
+            path.as_os_str().to_owned(),
+        )),
         _ => raise(error),
     }
 }

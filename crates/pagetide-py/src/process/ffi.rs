@@ -10,9 +10,11 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::{MutexGuard, OnceLock, TryLockError};
 
-const TOUCHED: &[u8] = b"pagetide: this child of fork touched an array without a file, whose memory \
+const TOUCHED: &[u8] =
+    b"pagetide: this child of fork touched an array without a file, whose memory \
     is its parent's alone: start workers by \"spawn\" or \"forkserver\"\n";
-const STORED: &[u8] = b"pagetide: this child of fork stored to an array of its parent: the store is \
+const STORED: &[u8] =
+    b"pagetide: this child of fork stored to an array of its parent: the store is \
     lost\n";
 const LOST: &CStr = c"a store to an array was lost: the array belongs to the process that was \
     forked; make a PageCache in the child, or start workers by \"spawn\" or \"forkserver\"";

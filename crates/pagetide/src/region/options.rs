@@ -110,7 +110,10 @@ impl RegionOptions {
 
     /// Calls `report` with the cause before an access to a page that cannot be provided ends with
     /// SIGBUS. The call is on a thread of the region, while the accessing thread waits.
-    pub fn on_failure(mut self, report: impl Fn(&io::Error) + Send + Sync + 'static) -> RegionOptions {
+    pub fn on_failure(
+        mut self,
+        report: impl Fn(&io::Error) + Send + Sync + 'static,
+    ) -> RegionOptions {
         self.on_failure = Some(Arc::new(report));
         self
     }

@@ -203,18 +203,20 @@ impl Serving {
     }
 
     fn go_ahead_of(&self, noted: Noted, index: u64) {
-        let (engine, mapping) = (&self.engine, &self.mapping);
+        let (engine, mapping, faults) = (&self.engine, &self.mapping, &self.faults);
         let is_upgrade = noted.is_write && noted.before == UserAccess::Read;
         if let (true, Some(upgrades)) = (is_upgrade, &self.upgrades) {
-            self.store_ahead(upgrades, index, |pages| {
-                self.faults.map_resident(engine, mapping, pages, true)
-            });
-        } else if let (true, true, Some(stores)) = (noted.is_write, noted.was_missing, &self.stores)
-            && self.store_ahead(stores, index, |pages| {
-                self.faults.map_zeros(engine, mapping, pages)
-            })
-        {
-        } else if let Some(streams) = &self.streams {
+            let map = |pages| faults.map_resident(engine, mapping, pages, true);
+            self.store_ahead(upgrades, index, map);
+            return;
+        }
+        if let (true, true, Some(stores)) = (noted.is_write, noted.was_missing, &self.stores) {
+            let map = |pages| faults.map_zeros(engine, mapping, pages);
+            if self.store_ahead(stores, index, map) {
+                return;
+            }
+        }
+        if let Some(streams) = &self.streams {
             self.go_ahead(streams, index, noted);
         }
     }
@@ -264,9 +266,8 @@ impl Serving {
     /// Returns the leading pages that can be served without allocating.
     fn prepared(&self, pages: Range<u64>, is_write: bool) -> Range<u64> {
         let dirty = &self.mapping.dirty;
-        let is_prepared = |page: &u64| {
-            self.memory.is_prepared(*page) && (!is_write || dirty.is_prepared(*page))
-        };
+        let is_prepared =
+            |page: &u64| self.memory.is_prepared(*page) && (!is_write || dirty.is_prepared(*page));
         pages.start..pages.start + pages.clone().take_while(is_prepared).count() as u64
     }
 }

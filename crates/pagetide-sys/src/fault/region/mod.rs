@@ -423,7 +423,11 @@ impl RegionMemory {
     /// The caller has the pages locked (S25), and no slice of them.
     pub(crate) unsafe fn unprotect(&self, pages: Range<u32>) {
         for page in pages.clone() {
-            assert_ne!(self.access(page.into()), UserAccess::None, "S25: it has no access to raise");
+            assert_ne!(
+                self.access(page.into()),
+                UserAccess::None,
+                "S25: it has no access to raise"
+            );
             self.note(page, UserAccess::Write);
             self.note_in_parts(page);
         }

@@ -212,10 +212,16 @@ mod tests {
             kind_of(WriteError::Store { offset, len, source: refused() }),
             kind_of(WriteError::SetLen { len, source: refused() }),
             kind_of(SyncError::Writeback(refused())),
+            kind_of(SyncError::Unwritten {
+                path: None,
+                nr_bytes: 1,
+                nr_files: 1,
+                source: refused(),
+            }),
             kind_of(SyncError::Store(refused())),
             kind_of(AdviseError::Writeback(refused())),
         ];
-        assert_eq!(kinds, [ErrorKind::PermissionDenied; 12]);
+        assert_eq!(kinds, [ErrorKind::PermissionDenied; 13]);
     }
 
     #[test]
