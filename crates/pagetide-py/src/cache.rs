@@ -79,9 +79,8 @@ impl Cache {
         Ok(RawFile::new(file, path, mode))
     }
 
-    /// Makes a region, for `pagetide.PageCache.region`. With `is_private`, stores to the region of a
-    /// file go to a file without a name.
-    #[pyo3(signature = (path, nbytes, *, is_writable, faults, folder=None, is_private=false))]
+    /// Makes a region, for `pagetide.PageCache.region`.
+    #[pyo3(signature = (path, nbytes, *, is_writable, faults, folder=None))]
     fn make_region(
         &self,
         py: Python<'_>,
@@ -90,37 +89,44 @@ impl Cache {
         is_writable: bool,
         faults: &str,
         folder: Option<PathBuf>,
-        is_private: bool,
     ) -> PyResult<PyRegion> {
         let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
         let nbytes = sizes::read(nbytes)?;
-        let overlay = match &path {
-            Some(path) if is_private => Some((path, Overlay::over(path, folder.as_deref()))),
-            _ => None,
+        let options = || {
+            let options = match (&path, &folder) {
+                (Some(path), _) if is_writable => RegionOptions::over(path),
+                (Some(path), _) => RegionOptions::over(path).read_only(),
+                (None, Some(folder)) => RegionOptions::anonymous(nbytes).swap_in(folder),
+                (None, None) => RegionOptions::anonymous(nbytes),
+            };
+            options.on_failure(report_failure(path.clone()))
         };
-        let overlay = match overlay {
-            Some((path, opened)) => Some(opened.map_err(|error| raise_on(path, error))?),
-            None => None,
-        };
-        let options = || match (&path, &folder) {
-            _ if overlay.is_some() => overlay.clone().map_or_else(
-                || RegionOptions::anonymous(nbytes),
-                |overlay| RegionOptions::over_store(Box::new(overlay)),
-            ),
-            (Some(path), _) if is_writable => RegionOptions::over(path),
-            (Some(path), _) => RegionOptions::over(path).read_only(),
-            (None, Some(folder)) => RegionOptions::anonymous(nbytes).swap_in(folder),
-            (None, None) => RegionOptions::anonymous(nbytes),
-        };
-        let place = path.clone();
-        let options = || options().on_failure(report_failure(place.clone()));
         let made = detached(py, || faults.make(&cache, options))?;
         let region = made.map_err(|error| match &path {
             Some(path) => raise_on(path, error),
             None => raise(error),
         })?;
-        let path = path.filter(|_| !is_private);
         PyRegion::new(region, path.as_deref(), is_writable)
+    }
+
+    /// Makes a region over the file at `path`. Stores go to a file without a name in `folder`.
+    #[pyo3(signature = (path, *, faults, folder=None))]
+    fn make_private_region(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        faults: &str,
+        folder: Option<PathBuf>,
+    ) -> PyResult<PyRegion> {
+        let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
+        let overlay = detached(py, || Overlay::over(&path, folder.as_deref()))?;
+        let overlay = overlay.map_err(|error| raise_on(&path, error))?;
+        let options = || {
+            let options = RegionOptions::over_store(Box::new(overlay.clone()));
+            options.on_failure(report_failure(Some(path.clone())))
+        };
+        let made = detached(py, || faults.make(&cache, options))?;
+        PyRegion::new(made.map_err(|error| raise_on(&path, error))?, None, true)
     }
 
     /// Returns the cache's counters by name.

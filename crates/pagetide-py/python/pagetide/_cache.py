@@ -155,9 +155,7 @@ class PageCache(_pagetide.Cache):
         shared = self._regions.get(_identity(path))
         if shared is not None and shared.writable:
             shared.flush()
-        return self.make_region(
-            path, 0, is_writable=True, faults=faults, folder=folder, is_private=True
-        )
+        return self.make_private_region(path, faults=faults, folder=folder)
 
     def _region_over(self, path, nbytes, mode, faults):
         if mode == "w+":

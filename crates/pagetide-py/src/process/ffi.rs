@@ -133,8 +133,10 @@ extern "C" fn on_touch(signal: c_int, info: *const libc::siginfo_t, _context: *c
 /// Runs in the child's main thread, attached to the interpreter.
 extern "C" fn raise_lost_store(_: *mut c_void) -> c_int {
     protect_again(&lock_noted());
+    // SAFETY: S42: the interpreter lives, and so does its exception.
+    let kind = unsafe { pyo3::ffi::PyExc_RuntimeError };
     // SAFETY: S42: the caller is attached to the interpreter, and the text ends with a 0.
-    unsafe { pyo3::ffi::PyErr_SetString(pyo3::ffi::PyExc_RuntimeError, LOST.as_ptr()) };
+    unsafe { pyo3::ffi::PyErr_SetString(kind, LOST.as_ptr()) };
     -1
 }
 
