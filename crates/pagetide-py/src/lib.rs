@@ -4,7 +4,9 @@
 //!   python/pagetide/   public names: docstrings, dataclasses, numpy
 //!          |
 //!   _pagetide          this crate: cache, file, region; lab: replays, curves, sweeps
-//!          |              buffer   the bytes of Python's buffers; pinned: bytes of a file in memory
+//!          |              buffer   the bytes of Python's buffers
+//!          |              pinned   bytes of a file that stay in memory
+//!          |              overlay  changes of a file that reach no file with a name
 //!          |              process  what a fork leaves behind
 //!          |              errors   Rust's errors as Python's
 //!   pagetide, pagetide-sweep

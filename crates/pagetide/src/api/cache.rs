@@ -305,8 +305,8 @@ impl PageCache {
     ///
     /// # Errors
     /// [`SyncError::Unwritten`] with the first file of which a page could not be written: the page
-    /// stays dirty, and the next sync of each handle of the file reports the cause, too. [`SyncError::WouldDeadlock`] if this thread holds a
-    /// [`PageGuardMut`](crate::PageGuardMut).
+    /// stays dirty, and the next sync of each handle of the file reports the cause, too.
+    /// [`SyncError::WouldDeadlock`] if this thread holds a [`PageGuardMut`](crate::PageGuardMut).
     ///
     /// # Concurrency
     /// Thread-safe. Waits for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty pages.

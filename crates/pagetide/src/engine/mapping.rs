@@ -308,8 +308,8 @@ impl Mapping {
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
     }
 
-    /// Checks a read of a region's file that ended at `end`. Fails if the last page has no bytes any
-    /// more: see [`Mapping::check_not_shrunk`].
+    /// Checks a read of a region's file that ended at `end`. Fails if the last page has no bytes
+    /// any more: see [`Mapping::check_not_shrunk`].
     pub(crate) fn check_end(&self, end: u64, offset: u64, nr_pages: usize) -> io::Result<()> {
         let last = offset + (nr_pages.saturating_sub(1) * PAGE_BYTES) as u64;
         match self.region_len {

@@ -163,8 +163,8 @@ impl Faults {
         next
     }
 
-    /// Maps the leading resident pages for loads, or dirty for stores. Returns the end of the range.
-    /// Never blocks. Allocates only for stores to pages whose dirty index is not prepared.
+    /// Maps the leading resident pages for loads, or dirty for stores. Returns the end of the
+    /// range. Never blocks. Allocates only for stores to pages whose dirty index is not prepared.
     pub(super) fn map_resident(
         &self,
         engine: &Engine,

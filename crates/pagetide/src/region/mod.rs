@@ -286,9 +286,9 @@ impl Region {
     /// # Errors
     /// As for [`File::sync_data`]. For an anonymous region, [`SyncError::Writeback`] if a page
     /// could not be swapped out since the last sync: the message names the folder and its free
-    /// space. [`SyncError::Store`] with [`io::ErrorKind::UnexpectedEof`] if another program has made
-    /// the file shorter than the region. The file does not grow back, and bytes past its end are
-    /// lost.
+    /// space. [`SyncError::Store`] with [`io::ErrorKind::UnexpectedEof`] if another program has
+    /// made the file shorter than the region. The file does not grow back, and bytes past its end
+    /// are lost.
     pub fn sync(&self) -> Result<(), SyncError> {
         match &self.mapping.swap {
             Some(swap) => {

@@ -114,8 +114,8 @@ impl Flusher {
         self.flush_each(on_locked, |_| {})
     }
 
-    /// Does [`Flusher::flush_all`], and calls `on_failure` for each mapping with pages that could not
-    /// be written.
+    /// Does [`Flusher::flush_all`], and calls `on_failure` for each mapping with pages that could
+    /// not be written.
     pub(crate) fn flush_each(
         &self,
         on_locked: OnLocked,
