@@ -16,10 +16,10 @@ use std::{fs, io};
 
 const PACKAGES: [&str; 2] = ["numpy>=1.26", "pytest>=8"];
 /// Optional packages. Tests that need a missing one skip loudly.
-const COMPANIONS: [&str; 6] =
-    ["fsspec", "matplotlib", "pandas", "pyarrow", "pytest-asyncio", "zarr>=3"];
+const COMPANIONS: [&str; 7] =
+    ["duckdb", "fsspec", "matplotlib", "pandas", "pyarrow", "pytest-asyncio", "zarr>=3"];
 /// For long tests only.
-const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
+const ENGINES: [&str; 5] = ["distributed", "mpi4py", "mypy", "polars", "ray"];
 const MATURIN: [&str; 1] = ["maturin>=1.9,<2"];
 const DOOR: &str = "crates/pagetide-py";
 
@@ -172,11 +172,11 @@ fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<St
             return Some(format!("no index to install {} from", PACKAGES.join(", ")));
         }
     }
-    let companions = "import fsspec, matplotlib, pandas, pyarrow, pytest_asyncio, zarr";
+    let companions = "import duckdb, fsspec, matplotlib, pandas, pyarrow, pytest_asyncio, zarr";
     if context.command(python, &["-c", companions], &[]) != Outcome::Done {
         install(context, python, &COMPANIONS);
     }
-    let engines = ["-c", "import distributed, mpi4py, ray"];
+    let engines = ["-c", "import distributed, mpi4py, mypy, polars, ray"];
     if context.has_env(LONG) && context.command(python, &engines, &[]) != Outcome::Done {
         install(context, python, &ENGINES);
     }

@@ -1,18 +1,20 @@
 //! The page cache, the compiled half of `pagetide.PageCache`.
 
 use crate::call::detached;
-use crate::errors::{parse, raise, raise_on};
+use crate::errors::{parse, raise, raise_on, raise_unwritten};
 use crate::file::{Mode, RawFile};
+use crate::overlay::Overlay;
 use crate::process::Local;
 use crate::region::{FaultsBy, PyRegion};
 use crate::sizes;
 use pagetide::{
     Bytes, CacheStats, Detail, Group, GroupOptions, OpenOptions, PageCache, RegionOptions,
-    ResidentSet,
+    ResidentSet, SyncError,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -73,7 +75,8 @@ impl Cache {
             Some(group) => group.open(&path, options),
             None => cache.open(&path, options),
         })?;
-        Ok(RawFile::new(opened.map_err(|error| raise_on(&path, error))?, mode))
+        let file = opened.map_err(|error| raise_on(&path, error))?;
+        Ok(RawFile::new(file, path, mode))
     }
 
     /// Makes a region, for `pagetide.PageCache.region`.
@@ -89,11 +92,14 @@ impl Cache {
     ) -> PyResult<PyRegion> {
         let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
         let nbytes = sizes::read(nbytes)?;
-        let options = || match (&path, &folder) {
-            (Some(path), _) if is_writable => RegionOptions::over(path),
-            (Some(path), _) => RegionOptions::over(path).read_only(),
-            (None, Some(folder)) => RegionOptions::anonymous(nbytes).swap_in(folder),
-            (None, None) => RegionOptions::anonymous(nbytes),
+        let options = || {
+            let options = match (&path, &folder) {
+                (Some(path), _) if is_writable => RegionOptions::over(path),
+                (Some(path), _) => RegionOptions::over(path).read_only(),
+                (None, Some(folder)) => RegionOptions::anonymous(nbytes).swap_in(folder),
+                (None, None) => RegionOptions::anonymous(nbytes),
+            };
+            options.on_failure(report_failure(path.clone()))
         };
         let made = detached(py, || faults.make(&cache, options))?;
         let region = made.map_err(|error| match &path {
@@ -101,6 +107,26 @@ impl Cache {
             None => raise(error),
         })?;
         PyRegion::new(region, path.as_deref(), is_writable)
+    }
+
+    /// Makes a region over the file at `path`. Stores go to a file without a name in `folder`.
+    #[pyo3(signature = (path, *, faults, folder=None))]
+    fn make_private_region(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        faults: &str,
+        folder: Option<PathBuf>,
+    ) -> PyResult<PyRegion> {
+        let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
+        let overlay = detached(py, || Overlay::over(&path, folder.as_deref()))?;
+        let overlay = overlay.map_err(|error| raise_on(&path, error))?;
+        let options = || {
+            let options = RegionOptions::over_store(Box::new(overlay.clone()));
+            options.on_failure(report_failure(Some(path.clone())))
+        };
+        let made = detached(py, || faults.make(&cache, options))?;
+        PyRegion::new(made.map_err(|error| raise_on(&path, error))?, None, true)
     }
 
     /// Returns the cache's counters by name.
@@ -121,7 +147,7 @@ impl Cache {
     /// Raises OSError if a page could not be written. The page stays in memory, dirty.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let cache = self.get()?;
-        detached(py, || cache.flush_all())?.map_err(raise)
+        detached(py, || cache.flush_all())?.map_err(unwritten)
     }
 
     /// Changes the limit, in bytes or as text such as "64M", up to the knob `memory_max`.
@@ -138,7 +164,7 @@ impl Cache {
     /// Raises OSError with the first error. All other files are durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let cache = self.get()?;
-        detached(py, || cache.sync_all())?.map_err(raise)
+        detached(py, || cache.sync_all())?.map_err(unwritten)
     }
 
     /// Writes back dirty pages, and drops unused ones, of all files. Returns the bytes freed.
@@ -246,7 +272,7 @@ impl Cache {
             drop(cache);
             flushed
         })?;
-        flushed.map_err(raise)
+        flushed.map_err(unwritten)
     }
 
     /// True once closed.
@@ -260,6 +286,32 @@ impl Cache {
     fn is_here(&self) -> bool {
         self.cache.is_here()
     }
+}
+
+impl Drop for Cache {
+    /// Reports on stderr that dirty pages could not be written, which [`Cache::close`] raises.
+    fn drop(&mut self) {
+        let Ok(cache) = self.get() else { return };
+        Python::attach(|py| {
+            if let Err(error) = self.close(py) {
+                error.write_unraisable(py, None);
+            }
+        });
+        drop(cache);
+    }
+}
+
+/// Returns a function that writes to stderr why a touch of a region ends the process.
+fn report_failure(path: Option<PathBuf>) -> impl Fn(&io::Error) + Send + Sync {
+    move |error| {
+        let place =
+            path.as_ref().map_or_else(String::new, |path| format!(" of {}", path.display()));
+        eprintln!("pagetide: a page of an array{place} cannot be brought in: {error}");
+    }
+}
+
+fn unwritten(error: SyncError) -> PyErr {
+    raise_unwritten(None, 0, error)
 }
 
 fn group_of(cache: &PageCache, name: &str) -> PyResult<Group> {

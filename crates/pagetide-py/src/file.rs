@@ -10,12 +10,14 @@
 
 use crate::buffer::{Source, Target};
 use crate::call::detached;
-use crate::errors::{raise, unsupported};
+use crate::errors::{raise_of, raise_unwritten, unsupported};
+use crate::pinned::Pinned;
 use crate::process::Local;
-use pagetide::{Advice, File, ReadError, WriteError};
+use pagetide::{Advice, File, ReadError, SyncError, WriteError};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,6 +58,7 @@ impl FromStr for Mode {
 
 struct Open {
     file: File,
+    path: PathBuf,
     position: Mutex<u64>,
     mode: Mode,
 }
@@ -64,13 +67,34 @@ impl Open {
     fn lock_position(&self) -> MutexGuard<'_, u64> {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn unwritten(&self, error: SyncError) -> PyErr {
+        raise_unwritten(Some(&self.path), self.file.dirty_bytes(), error)
+    }
+
+    fn read_failed(&self, py: Python<'_>, error: ReadError) -> PyErr {
+        match error {
+            ReadError::NotReadable => unsupported(py, "the file was opened without read access"),
+            error => raise_of(&self.path, error),
+        }
+    }
+
+    fn write_failed(&self, py: Python<'_>, error: WriteError) -> PyErr {
+        match error {
+            WriteError::NotWritable => unsupported(py, "the file was opened without write access"),
+            error => raise_of(&self.path, error),
+        }
+    }
 }
 
 impl Drop for Open {
-    /// Flushes as `close`. An error is lost.
+    /// Flushes as `close`. An error is reported on stderr.
     fn drop(&mut self) {
-        if self.mode.write {
-            let _ = self.file.flush();
+        if self.mode.write
+            && self.file.dirty_bytes() > 0
+            && let Err(error) = self.file.flush()
+        {
+            Python::attach(|py| self.unwritten(error).write_unraisable(py, None));
         }
     }
 }
@@ -83,9 +107,9 @@ pub(crate) struct RawFile {
 }
 
 impl RawFile {
-    pub(crate) fn new(file: File, mode: Mode) -> RawFile {
+    pub(crate) fn new(file: File, path: PathBuf, mode: Mode) -> RawFile {
         let position = Mutex::new(if mode.appends { file.len() } else { 0 });
-        let open = Arc::new(Open { file, position, mode });
+        let open = Arc::new(Open { file, path, position, mode });
         RawFile { open: Local::new(Mutex::new(Some(open))) }
     }
 
@@ -111,12 +135,24 @@ impl RawFile {
         read_bytes(py, &open, nbytes, offset, |bytes| open.file.read_at(bytes, offset))
     }
 
+    /// Pins `nbytes` bytes from `offset` (-1: to the end), as a `Pinned`.
+    #[pyo3(signature = (nbytes, offset))]
+    fn pin(&self, py: Python<'_>, nbytes: isize, offset: i64) -> PyResult<Pinned> {
+        let (open, start) = (self.get()?, check_offset(offset)?);
+        let end = match u64::try_from(nbytes) {
+            Ok(nbytes) => start.saturating_add(nbytes),
+            Err(_) => open.file.len().max(start),
+        };
+        let pinned = detached(py, || open.file.pin(start..end))?;
+        Ok(Pinned::new(pinned.map_err(|error| open.read_failed(py, error))?))
+    }
+
     /// Fills the buffer from byte `offset`. Returns the number of bytes read.
     fn preadinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<usize> {
         let (open, offset) = (self.get()?, check_offset(offset)?);
         let mut target = Target::of(buffer)?;
         let read = detached(py, || target.fill(offset, |part, at| open.file.read_at(part, at)))?;
-        read.map_err(|error| read_failed(py, error))
+        read.map_err(|error| open.read_failed(py, error))
     }
 
     /// Writes all of the buffer at byte `offset`, extending a shorter file. Returns the length.
@@ -125,7 +161,7 @@ impl RawFile {
         let source = Source::of(buffer)?;
         let written =
             detached(py, || source.drain(offset, |part, at| open.file.write_at(part, at)))?;
-        written.map_err(|error| write_failed(py, error))
+        written.map_err(|error| open.write_failed(py, error))
     }
 
     /// As `io.RawIOBase.read`.
@@ -152,7 +188,7 @@ impl RawFile {
             *position += nr_read as u64;
             Ok(nr_read)
         })?;
-        read.map_err(|error| read_failed(py, error))
+        read.map_err(|error| open.read_failed(py, error))
     }
 
     /// As `io.RawIOBase.write`, for all bytes.
@@ -169,7 +205,7 @@ impl RawFile {
             *position += nr_written as u64;
             Ok(nr_written)
         })?;
-        written.map_err(|error| write_failed(py, error))
+        written.map_err(|error| open.write_failed(py, error))
     }
 
     /// As `io.IOBase.seek`.
@@ -205,7 +241,7 @@ impl RawFile {
             Some(size) => check_offset(size)?,
             None => py.detach(|| *open.lock_position()),
         };
-        detached(py, || open.file.set_len(size))?.map_err(|error| write_failed(py, error))?;
+        detached(py, || open.file.set_len(size))?.map_err(|error| open.write_failed(py, error))?;
         Ok(size)
     }
 
@@ -215,13 +251,13 @@ impl RawFile {
         if !open.mode.write {
             return Ok(());
         }
-        detached(py, || open.file.flush())?.map_err(raise)
+        detached(py, || open.file.flush())?.map_err(|error| open.unwritten(error))
     }
 
     /// Writes back dirty pages, and makes them durable, as `os.fdatasync`.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.get()?;
-        detached(py, || open.file.sync_data())?.map_err(raise)
+        detached(py, || open.file.sync_data())?.map_err(|error| open.unwritten(error))
     }
 
     /// Announces accesses: "normal", "sequential", "random", "noreuse" for all accesses from now
@@ -229,7 +265,8 @@ impl RawFile {
     #[pyo3(signature = (advice, offset=0, nbytes=0))]
     fn advise(&self, py: Python<'_>, advice: &str, offset: u64, nbytes: u64) -> PyResult<()> {
         let (open, advice) = (self.get()?, read_advice(advice)?);
-        detached(py, || open.file.advise(advice, offset, nbytes))?.map_err(raise)
+        let advised = detached(py, || open.file.advise(advice, offset, nbytes))?;
+        advised.map_err(|error| raise_of(&open.path, error))
     }
 
     /// The file's length in bytes, including unwritten data.
@@ -243,6 +280,12 @@ impl RawFile {
     fn resident_bytes(&self) -> PyResult<u64> {
         let nr_pages = self.get()?.file.resident_pages(0, u64::MAX);
         Ok(nr_pages * pagetide::PAGE_BYTES as u64)
+    }
+
+    /// True if the file was opened in this process, and not before a fork.
+    #[getter]
+    fn is_here(&self) -> bool {
+        self.open.is_here()
     }
 
     #[getter]
@@ -299,23 +342,9 @@ fn read_bytes<'py>(
     let wanted = usize::try_from(wanted).map_err(|_| PyOverflowError::new_err("too long"))?;
     let mut nr_read = 0;
     let bytes = PyBytes::new_with(py, wanted, |bytes| {
-        nr_read = detached(py, || read(bytes))?.map_err(|error| read_failed(py, error))?;
+        nr_read = detached(py, || read(bytes))?.map_err(|error| open.read_failed(py, error))?;
         Ok(())
     })?;
     // The file may have shrunk meanwhile.
     Ok(if nr_read == wanted { bytes } else { PyBytes::new(py, &bytes.as_bytes()[..nr_read]) })
-}
-
-fn read_failed(py: Python<'_>, error: ReadError) -> PyErr {
-    match error {
-        ReadError::NotReadable => unsupported(py, "the file was opened without read access"),
-        error => raise(error),
-    }
-}
-
-fn write_failed(py: Python<'_>, error: WriteError) -> PyErr {
-    match error {
-        WriteError::NotWritable => unsupported(py, "the file was opened without write access"),
-        error => raise(error),
-    }
 }

@@ -5,6 +5,8 @@
 //!          |
 //!   _pagetide          this crate: cache, file, region; lab: replays, curves, sweeps
 //!          |              buffer   the bytes of Python's buffers
+//!          |              pinned   bytes of a file that stay in memory
+//!          |              overlay  changes of a file that reach no file with a name
 //!          |              process  what a fork leaves behind
 //!          |              errors   Rust's errors as Python's
 //!   pagetide, pagetide-sweep
@@ -23,6 +25,8 @@ mod call;
 mod errors;
 mod file;
 mod lab;
+mod overlay;
+mod pinned;
 mod policy;
 mod process;
 mod region;
@@ -38,7 +42,9 @@ mod _pagetide {
     #[pymodule_export]
     use crate::policy::{RawPolicy, policy_key};
     #[pymodule_export]
-    use crate::{cache::Cache, file::RawFile, lab::Plan, region::PyRegion};
+    use crate::process::fail_at_exit;
+    #[pymodule_export]
+    use crate::{cache::Cache, file::RawFile, lab::Plan, pinned::Pinned, region::PyRegion};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

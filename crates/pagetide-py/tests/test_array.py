@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -250,7 +251,7 @@ def test_modes_are_those_of_memmap(cache, tmp_path, plain):
 
 def test_what_cannot_be_an_array_is_said(cache, path, tmp_path):
     for wrong in (
-        {"shape": 10**6}, {"dtype": "f8", "offset": 3}, {"dtype": object}, {"mode": "q"},
+        {"shape": 10**6}, {"shape": 10**6, "mode": "c"}, {"dtype": "f8", "offset": 3}, {"dtype": object}, {"mode": "q"},
         {"shape": -1}, {"offset": -1}, {"mode": "w+"}, {"faults": "magic"}, {"dtype": "V0"},
     ):
         with pytest.raises(ValueError):
@@ -314,3 +315,222 @@ def test_threads_share_an_array(faults):
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
         assert (a == 5).all()
+
+
+def test_an_array_without_elements_is_over_its_file(cache, tmp_path):
+    for shape in (0, (0, 3), (3, 0)):
+        path = tmp_path / "empty"
+        path.write_bytes(b"old bytes")
+        a = cache.array(path, "i4", shape, "w+", offset=4)
+        assert a.shape == np.zeros(shape).shape and path.read_bytes() == bytes(4)
+        assert (a.filename, a.mode, a.offset) == (path, "w+", 4)
+        a.flush(), a.populate(), a.advise("dontneed"), a[:0].flush()
+        path.unlink()
+        cache.array(path, "i4", shape, "w+").flush()
+        assert path.read_bytes() == b""
+        with pytest.raises(FileNotFoundError):
+            cache.array(tmp_path / "none", "i4", shape)
+        path.write_bytes(b"old bytes")
+        for mode in ("r", "r+", "c"):
+            cache.array(path, "i4", shape, mode).flush()
+            assert path.read_bytes() == b"old bytes"
+        path.unlink()
+    cache.empty((3, 0)).flush()
+    keep = cache.array(tmp_path / "kept", "i4", 5, "w+")
+    with pytest.raises(OSError, match="drop them first"):
+        cache.array(tmp_path / "kept", "i4", 0, "w+")
+    assert keep.size == 5
+
+
+def test_a_short_file_is_extended(cache, tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(b"abcd")
+    a = cache.array(path, "u1", 10_000, "r+", offset=2)
+    assert a[:2].tobytes() == b"cd" and not a[2:].any() and path.stat().st_size == 10_002
+    a[-1] = 7
+    a.flush()
+    assert path.read_bytes()[-1] == 7
+    for shape in (10_000, 10_001):
+        with pytest.raises(ValueError, match="smaller shape"):
+            cache.array(path, "u1", shape, "r", offset=3)
+    with pytest.raises(OSError, match="its first 10002 bytes: drop them first"):
+        cache.array(path, "u1", 10_001, "r+", offset=2)
+    del a
+    gc.collect()
+    with cache.open(path), pytest.raises(OSError):
+        cache.array(path, "u1", 20_000, "r+")
+    assert path.stat().st_size == 10_002, "it is as long as before"
+
+
+def test_a_file_that_grew_has_new_arrays(cache, path, contents):
+    a = cache.array(path)
+    with open(path, "ab") as file:
+        file.write(bytes(range(256)) * 40)
+    b = cache.array(path)
+    assert a.tobytes() == contents and b.tobytes() == contents + bytes(range(256)) * 40
+    assert cache.array(path, shape=100).region is b.region
+    with pytest.raises(OSError, match="drop them first"):
+        cache.array(path, mode="r+")
+    del a, b
+    gc.collect()
+    a = cache.array(path, mode="r+")
+    with open(path, "ab") as file:
+        file.write(b"more")
+    for mode in ("r", "r+"):
+        with pytest.raises(OSError, match="its first 210240 bytes: drop them first") as caught:
+            cache.array(path, mode=mode)
+        assert caught.value.filename == str(path)
+
+
+SHRUNK = """
+import os, sys, numpy, pagetide
+cache = pagetide.PageCache("1M", direct_io=False)
+a = cache.array(sys.argv[1], "u1", mode=sys.argv[2], faults=sys.argv[3])
+a[0:1].sum()
+os.truncate(sys.argv[1], 100_001)
+try:
+    a.flush()
+    print("nothing")
+except OSError as error:
+    print(error.filename == sys.argv[1], "shrunk to 100001 bytes" in str(error))
+print(a[:100_001].sum(), flush=True)
+if sys.argv[2] == "r+":
+    a[100_000] += 1
+    try: a.flush()
+    except OSError: print(os.stat(sys.argv[1]).st_size, flush=True)
+print(a[150_000], flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_file_that_shrinks_is_no_zeros_and_does_not_grow_back(path, contents, mode, faults):
+    status, said, complaint = run_python(SHRUNK, path, mode, faults)
+    rest = "100001\n" if mode == "r+" else ""
+    assert said == f"True True\n{sum(contents[:100_001])}\n{rest}", (said, complaint)
+    assert status == -7 and str(path) in complaint and "100001" in complaint
+    expected = contents[:100_000] + bytes([contents[100_000] + (mode == "r+")])
+    assert path.read_bytes() == expected
+
+
+def test_dirty_pages_of_a_file_that_shrank_do_not_grow_it(tmp_path):
+    path = tmp_path / "shrunk"
+    with pagetide.PageCache("4M", background=False) as cache:
+        a = cache.array(path, "u1", 1 << 20, "w+")
+        a[:] = 1
+        os.truncate(path, 5000)
+        with pytest.raises(OSError, match="shrunk to 5000 bytes"):
+            a.flush()
+        assert path.read_bytes() == b"\1" * 5000 or path.stat().st_size == 5000
+        with pytest.raises(OSError):
+            a.flush()
+        del a
+        gc.collect()
+    assert path.stat().st_size == 5000
+
+
+def test_copies_on_write_reach_no_file(tmp_path, faults):
+    plain = np.random.default_rng(3).integers(0, 1 << 30, 1 << 20, dtype="i4")
+    path = tmp_path / "array"
+    plain.tofile(path)
+    with pagetide.PageCache("512K") as cache:
+        shared = cache.array(path, "i4", mode="r+")
+        shared[5] = plain[5] = -1
+        a, b = (cache.array(path, "i4", mode=mode, faults=faults) for mode in ("c", "copyonwrite"))
+        assert a.mode == b.mode == "c" and a.region is not b.region
+        a[::3] = 7
+        b[-1] = 8
+        expected = plain.copy()
+        expected[::3] = 7
+        # More than the memory, twice.
+        for _ in range(2):
+            assert np.array_equal(a, expected)
+            assert np.array_equal(b[:-1], plain[:-1]) and b[-1] == 8
+        a.flush()
+        assert np.array_equal(shared, plain)
+        assert cache.stats().resident_bytes_max <= 512 << 10
+        with pytest.raises(ValueError):
+            cache.array(path, "i4", 2 << 20, mode="c")
+    assert np.array_equal(np.fromfile(path, "i4"), plain)
+    os.chmod(path, 0o444)
+    c = pagetide.PageCache("512K").array(path, "i4", mode="c")
+    c += 1
+    assert np.array_equal(c, plain + 1)
+
+
+@pytest.mark.parametrize("mode", ["r", "c", "r+", "w+", "readonly", "copyonwrite", "readwrite", "write"])
+def test_attributes_are_those_of_memmap(cache, tmp_path, plain, mode):
+    path = tmp_path / "array"
+    for given in (path, str(path)):
+        plain.tofile(path)
+        theirs = np.memmap(given, "i4", mode, 700, (300, 700))
+        ours = cache.array(given, "i4", (300, 700), mode, 700)
+        assert (ours.mode, ours.offset) == (theirs.mode, theirs.offset)
+        assert ours.filename == theirs.filename and type(ours.filename) is type(theirs.filename)
+        assert ours.flags.writeable == theirs.flags.writeable
+        view = ours[10:]
+        assert (view.filename, view.mode, view.offset) == (ours.filename, ours.mode, 700)
+        assert (ours.copy().filename, ours.copy().mode) == (None, None)
+        del ours, theirs, view
+        gc.collect()
+    assert cache.array(os.fsencode(path)).filename == str(path)
+    assert cache.empty(5).filename is None and cache.empty(5).mode is None
+
+
+def test_open_files_are_taken_for_their_paths(cache, tmp_path, plain):
+    path = tmp_path / "array"
+    plain.tofile(path)
+    with open(path, "r+b") as file:
+        file.write(b"\1\0\0\0")
+        a = cache.array(file, "i4", plain.shape)
+        assert a[0, 0] == 1 and a.filename == str(path)
+    assert np.array_equal(a[1:], plain[1:])
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(100)))
+        b = cache.array(file, mode="r+")
+        b[0] = 100
+        b.flush()
+        file.seek(0)
+        assert file.read(3) == b"d\1\2" and b.filename is None
+    with cache.open(tmp_path / "ours", "w") as file:
+        file.write(b"\1\2\3\4")
+    assert cache.array(file.name, "u1").tolist() == [1, 2, 3, 4]
+    np.save(tmp_path / "a.npy", plain)
+    with open(tmp_path / "a.npy", "rb") as file:
+        assert np.array_equal(cache.load(file, "readonly"), plain)
+    for wrong in (io.BytesIO(b"1234"), 5, None):
+        with pytest.raises((TypeError, io.UnsupportedOperation)):
+            cache.array(wrong)
+    with pytest.raises(ValueError):
+        cache.array(file)
+
+
+def test_rows_are_brought_in_together_by_all_ways_to_name_them(tmp_path, faults):
+    rows = np.arange(4 << 20, dtype="u1").reshape(-1, 4, 1024)
+    rows.tofile(tmp_path / "rows")
+    cache = pagetide.PageCache(memory="1M")
+    a = cache.array(tmp_path / "rows", faults=faults).reshape(rows.shape)
+    chance = np.random.default_rng(2)
+    for way in (
+        lambda a, i: a.take(i, 0), lambda a, i: np.take(a, i, axis=0), lambda a, i: a[i, :],
+        lambda a, i: a[i, ...], lambda a, i: a[i, 2], lambda a, i: a[i, 1:3, 7:900],
+        lambda a, i: a[i, :, 5], lambda a, i: a[i.tolist(), -1], lambda a, i: a.take(-i, axis=0),
+        lambda a, i: a[np.isin(np.arange(len(a)), i)], lambda a, i: a[i, ..., 3],
+    ):
+        cache.drop()
+        a.advise("dontneed")
+        index = chance.integers(len(rows), size=60)
+        found = way(a, index)
+        assert np.array_equal(found, way(rows, index)) and type(found) is np.ndarray
+    assert a.region.stats()["missing_faults"] == 0
+    column = rows.ravel()[:5000]
+    assert np.array_equal(a.reshape(-1).take([[3, 4], [4999, 0]]), column.take([[3, 4], [4999, 0]]))
+    assert np.array_equal(a.take([5, 6]), rows.take([5, 6])) and a.take(5) == rows.take(5)
+    assert np.array_equal(a.take([0, 9999], 0, mode="clip"), rows.take([0, 9999], 0, mode="clip"))
+    assert np.array_equal(a.take([3], 1), rows.take([3], 1))
+    out = np.empty((2, 4, 1024), "u1")
+    assert a.take([1, 2], 0, out) is out and np.array_equal(out, rows[1:3])
+    for wrong in (lambda: a[[9999], :], lambda: a[[1], 9], lambda: a.take([9999], 0)):
+        with pytest.raises(IndexError):
+            wrong()
+    assert np.array_equal(a[[1, 2], [0, 3]], rows[[1, 2], [0, 3]])
+    assert np.array_equal(a[[1, 2], None], rows[[1, 2], None])

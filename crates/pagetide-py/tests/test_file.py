@@ -1,15 +1,18 @@
 """Files: the contract of `io.RawIOBase`, offsets, errors, threads."""
 
+import copy
 import errno
 import inspect
 import io
 import os
+import pickle
 import random
 import threading
 
 import pytest
 
 import pagetide
+from conftest import run_python
 
 
 def test_bytes_are_those_of_the_file(cache, path, contents):
@@ -176,7 +179,6 @@ try:
 except OSError as error:
     print(error.errno == errno.EFBIG, f.closed)
 """
-    from conftest import run_python
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -280,3 +282,42 @@ def test_everything_public_is_described():
             own = vars(thing).items()
             calls = [key for key, value in own if callable(value) and not key.startswith("_")]
             assert all(inspect.getdoc(getattr(thing, key)) for key in calls), (name, calls)
+
+
+def test_pinned_bytes_stay_until_released(cache, path, contents):
+    with cache.open(path) as f:
+        with f.pin(5000, 4090) as pin:
+            assert len(pin) == pin.nbytes == 5000 and bytes(pin) == contents[4090:9090]
+            view = memoryview(pin)
+            assert view.readonly and view[10] == contents[4100]
+            with pytest.raises(BufferError, match="release them first"):
+                pin.release()
+            view.release()
+        with pytest.raises((ValueError, BufferError)):
+            memoryview(pin)
+        pin.release()
+        whole = f.pin()
+        with pytest.raises((BufferError, TypeError)):
+            io.BytesIO(contents).readinto(whole)
+        for wrong in ((10, 1 << 40), (10, -1), (1 << 40, 0)):
+            with pytest.raises((OSError, ValueError)):
+                f.pin(*wrong)
+    assert bytes(whole) == contents
+    whole.release()
+    assert bytes(memoryview(cache.open(path).pin(8, 8))) == contents[8:16]
+
+
+def test_a_cache_is_pickled_as_its_settings(path, contents):
+    with pagetide.PageCache("2M", "lru", dirty="30") as cache:
+        assert pickle.loads(pickle.dumps(cache)) is cache is copy.deepcopy(cache)
+        pickled = pickle.dumps(cache)
+        code = """
+import pickle, sys, pagetide
+cache, again = (pickle.loads(bytes.fromhex(sys.argv[1])) for _ in range(2))
+stats = cache.stats()
+print(cache is again, stats.memory_bytes, stats.policy, cache.open(sys.argv[2]).pread(8, 8))
+"""
+        status, said, complaint = run_python(code, pickled.hex(), path)
+        assert (status, said) == (0, f"True {2 << 20} lru {contents[8:16]}\n"), complaint
+    with pytest.raises(ValueError, match="closed"):
+        pickle.dumps(cache)

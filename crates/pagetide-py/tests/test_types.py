@@ -3,7 +3,10 @@
 import ast
 import dataclasses
 import inspect
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -55,3 +58,42 @@ def test_what_there_is_is_in_the_stub():
         known = members(name).keys() | {"isatty", "readable", "writable", "seekable", "readall"}
         known |= {"seek", "tell", "flush", "close"} if name == "File" else set()
         assert own <= known, name
+
+
+PROGRAM = """
+import io
+import zarr
+from typing import assert_type
+import pagetide
+import pagetide.fsspec
+import pagetide.zarr
+
+cache = pagetide.PageCache("1M")
+store = pagetide.zarr.Store("a.zarr", cache, read_only=True)
+assert_type(store.cache, pagetide.PageCache)
+zarr.open_group(store)
+fs = pagetide.fsspec.CachedFileSystem(cache=cache)
+assert_type(fs.cache, pagetide.PageCache)
+assert_type(fs.cat_file("a"), bytes)
+with cache.open("a").pin(10) as pin:
+    memoryview(pin)
+array = cache.array(open("a", "rb"), "i4", (2, 3), "copyonwrite")
+assert_type(array.offset, int)
+"""
+
+
+def test_programs_pass_a_type_checker(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    pytest.importorskip("zarr", minversion="3", reason="zarr is not installed")
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    package = pathlib.Path(pagetide.__file__).parent
+    modules = [str(package / name) for name in ("zarr.py", "fsspec.py", "_shared.py")]
+    command = ["-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "--ignore-missing"]
+    done = subprocess.run(
+        [sys.executable, *command, str(program), *modules],
+        capture_output=True, text=True, cwd=package.parent,
+        env=os.environ | {"MYPYPATH": str(package.parent)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

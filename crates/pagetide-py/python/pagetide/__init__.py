@@ -23,7 +23,7 @@ from pagetide._cache import CacheStats, PageCache
 from pagetide._cache_policy import CachePolicy, PolicyStats
 from pagetide._file import File
 from pagetide._lab import mrc, replay
-from pagetide._pagetide import PAGE_BYTES, Region, __version__
+from pagetide._pagetide import PAGE_BYTES, Pinned, Region, __version__
 from pagetide._policy import Policy
 from pagetide._rows import (
     CurvePoint,
@@ -39,9 +39,9 @@ from pagetide._rows import (
 from pagetide._sweep import RayExecutor, sweep
 
 __all__ = [
-    "PAGE_BYTES", "CachePolicy", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "Policy",
-    "PolicyStats", "RayExecutor", "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings",
-    "SweepRow", "SweepRows", "__version__", "mrc", "replay", "sweep",
+    "PAGE_BYTES", "CachePolicy", "CacheStats", "CurvePoint", "Curves", "File", "PageCache", "Pinned",
+    "Policy", "PolicyStats", "RayExecutor", "Region", "ReplayRow", "ReplayRows", "Rows", "Standing",
+    "Standings", "SweepRow", "SweepRows", "__version__", "mrc", "replay", "sweep",
 ]
 
 

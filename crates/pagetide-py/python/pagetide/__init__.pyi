@@ -4,7 +4,7 @@ import dataclasses
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, overload
+from typing import IO, Any, Generic, Literal, Self, TypeAlias, TypeVar, overload
 
 import matplotlib.axes
 import numpy as np
@@ -22,6 +22,9 @@ _Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _Bytes: TypeAlias = int | str
 """A number of bytes, or text in binary units such as "512M"."""
 _Faults: TypeAlias = Literal["auto", "threads", "signal"]
+_ArrayMode: TypeAlias = Literal[
+    "r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"
+]
 _Readahead: TypeAlias = Literal["without", "recorded"]
 _Pages: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
@@ -35,10 +38,10 @@ class PageCache:
     def open(self, path: _Path, mode: str = "r", *, group: str | None = None) -> File: ...
     def array(
         self,
-        path: _Path,
+        path: _Path | IO[Any],
         dtype: npt.DTypeLike = "u1",
         shape: int | Sequence[int] | None = None,
-        mode: Literal["r", "r+", "w+"] = "r",
+        mode: _ArrayMode = "r",
         offset: int = 0,
         order: Literal["C", "F"] = "C",
         *,
@@ -54,13 +57,17 @@ class PageCache:
         faults: _Faults = "auto",
     ) -> Array: ...
     def load(
-        self, path: _Path, mode: Literal["r", "r+"] = "r", *, faults: _Faults = "auto"
+        self,
+        path: _Path | IO[Any],
+        mode: Literal["r", "r+", "c", "readonly", "readwrite", "copyonwrite"] = "r",
+        *,
+        faults: _Faults = "auto",
     ) -> Array: ...
     def region(
         self,
         path: _Path | None = None,
         nbytes: _Bytes = 0,
-        mode: Literal["r", "r+", "w+"] = "r",
+        mode: Literal["r", "r+", "w+", "c"] = "r",
         *,
         folder: _Path | None = None,
         faults: _Faults = "auto",
@@ -95,6 +102,7 @@ class File(io.RawIOBase):
     mode: str
     def pread(self, nbytes: int, offset: int) -> bytes: ...
     def preadinto(self, buffer: Buffer, offset: int) -> int: ...
+    def pin(self, nbytes: int = -1, offset: int = 0) -> Pinned: ...
     def pwrite(self, buffer: Buffer, offset: int) -> int: ...
     def read(self, size: int | None = -1, /) -> bytes: ...
     def readinto(self, buffer: Buffer, /) -> int: ...
@@ -111,6 +119,17 @@ class File(io.RawIOBase):
     def size(self) -> int: ...
     @property
     def resident_bytes(self) -> int: ...
+    @property
+    def is_dirty_here(self) -> bool: ...
+
+class Pinned:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+    def release(self) -> None: ...
 
 class Region:
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -123,6 +142,8 @@ class Region:
     def writable(self) -> bool: ...
     @property
     def faults(self) -> Literal["threads", "signal"]: ...
+    @property
+    def is_here(self) -> bool: ...
     def flush(self) -> None: ...
     def populate(self, offset: int = 0, nbytes: int = 0, *, for_writes: bool = False) -> None: ...
     def gather(self, offsets: Buffer, target: Buffer) -> None: ...

@@ -5,13 +5,20 @@ import dataclasses
 import errno
 import html
 import os
+import pathlib
+import sys
 import threading
+import uuid
 import weakref
 
 from pagetide import _pagetide
-from pagetide._file import File
+from pagetide._file import LIVE_FILES, File
 
 _LIVE = weakref.WeakSet()
+# Page caches by what was pickled: the original in its own process, and one in each other process.
+_BY_TOKEN = weakref.WeakValueDictionary()
+_RESTORED = {}
+_RESTORED_LOCK = threading.RLock()
 
 
 class PageCache(_pagetide.Cache):
@@ -31,15 +38,22 @@ class PageCache(_pagetide.Cache):
     Any number of threads at once. Used as a context manager it is closed at the end. It ends when
     it is closed and its last file and array are gone; an array that outlives it is good to use.
 
-    After `fork`, the child cannot use it: every call raises RuntimeError, and arrays over files are
-    private copies of them, as they were. Make a cache in the child, or start workers by "spawn" or
-    "forkserver".
+    After `fork`, the child cannot use it: every call raises RuntimeError. Arrays over files can be
+    read there, as the files were; a store to them raises RuntimeError, too, because it would reach
+    no file. Make a cache in the child, or start workers by "spawn" or "forkserver".
+
+    Pickled, it takes its settings along: another process makes a page cache of its own of them, with
+    as much memory, once. In the same process it stays the same object.
 
     Raises ValueError for settings that cannot be, MemoryError where memory cannot be reserved.
     """
 
     def __init__(self, memory, policy="pagetide", *, groups=False, **knobs):
         self.policy = policy
+        self._settings = {"groups": groups, **knobs}
+        self._token = uuid.uuid4().hex
+        _BY_TOKEN[self._token] = self
+        _flush_in_workers()
         self._regions = weakref.WeakValueDictionary()
         self._regions_lock = threading.Lock()
         _LIVE.add(self)
@@ -49,6 +63,10 @@ class PageCache(_pagetide.Cache):
 
     def __exit__(self, *_):
         self.close()
+
+    def __reduce__(self):
+        memory = self.stats().memory_bytes
+        return _restore, (self._token, os.getpid(), memory, self.policy, self._settings)
 
     def __repr__(self):
         state = "closed" if self.closed else f"{self.stats().memory_bytes >> 10} KiB"
@@ -63,7 +81,7 @@ class PageCache(_pagetide.Cache):
 
         Raises OSError as `open` does: FileNotFoundError, FileExistsError, PermissionError.
         """
-        return File(self.open_raw(path, mode, group), os.fspath(path), mode)
+        return File(self.open_raw(os.fsdecode(path), mode, group), os.fspath(path), mode)
 
     def array(
         self, path, dtype="u1", shape=None, mode="r", offset=0, order="C", *, faults="auto"
@@ -72,11 +90,17 @@ class PageCache(_pagetide.Cache):
 
         As `numpy.memmap`: any code may index, slice and compute, and only what is used is in
         memory. Without a shape it is one-dimensional and goes to the end of the file. `offset` is
-        in bytes. `mode` is "r", "r+", or "w+", which makes the file anew, of zeros.
+        in bytes. `path` may be an open file. `mode` is "r", "r+", "w+" or "c", or their long names
+        as of memmap. "r+" extends a file that is too short, with zeros; "w+" makes the file anew, of
+        zeros; of "c", copy-on-write, what is stored never reaches the file, but leaves memory to a
+        file without a name.
 
         `flush()` of the array makes what was stored durable; without it that happens some time
         later, and an error goes unheard. While there is an array over a file, the file cannot be
-        opened in the cache; arrays of it share their pages.
+        opened in the cache; arrays of it share their pages. Where another program makes the file
+        shorter, `flush()` raises OSError, and a touch past the new end ends the process with SIGBUS
+        after a message, as of a memmap. A file that has grown can be opened anew by "r" arrays; for
+        other modes, drop its older arrays first.
 
         `faults` says what brings absent pages in. By "threads" of the array, all works, also
         system calls that are given its memory (`f.readinto(a)`, `sock.send(a)`); Linux must permit
@@ -86,7 +110,7 @@ class PageCache(_pagetide.Cache):
         the array first. "auto" is "threads" where that is permitted. `tofile`, `tobytes` and
         `numpy.save` work in any case.
 
-        Raises ValueError where the file is too short for the shape, and OSError.
+        Raises ValueError where a file that is only read is too short for the shape, and OSError.
         """
         from pagetide import _array
 
@@ -96,14 +120,16 @@ class PageCache(_pagetide.Cache):
         """A numpy array of zeros that is no file's: larger than memory, inside the cache's limit.
 
         What leaves memory goes to a file without a name in `folder` (TMPDIR unless given, else
-        /var/tmp), and is gone with the array. `faults` as for `array`.
+        /var/tmp), and is gone with the array. If the folder is full and all memory is in use, the
+        next touch ends the process with SIGBUS, after a message that names the folder: `flush()`
+        raises OSError for a full folder before. `faults` as for `array`.
         """
         from pagetide import _array
 
         return _array.anonymous(self, shape, dtype, order, folder, faults)
 
     def load(self, path, mode="r", *, faults="auto"):
-        """The array in a .npy file, as `numpy.load` with `mmap_mode`: `mode` is "r" or "r+"."""
+        """The array in a .npy file, as `numpy.load` with `mmap_mode`: "r", "r+" or "c"."""
         from pagetide import _array
 
         return _array.over_npy(self, path, mode, faults)
@@ -115,35 +141,69 @@ class PageCache(_pagetide.Cache):
         """
         if path is None:
             return self.make_region(None, nbytes, is_writable=True, faults=faults, folder=folder)
-        if mode not in ("r", "r+", "w+"):
-            raise ValueError(f"mode {mode!r}: one of r, r+, w+")
+        if mode not in ("r", "r+", "w+", "c"):
+            raise ValueError(f"mode {mode!r}: one of r, r+, w+, c")
+        path = os.fsdecode(path)
+        # Before the lock, which a child may have inherited locked.
+        _ = self.closed
         with self._regions_lock:
+            if mode == "c":
+                return self._private_region(path, faults, folder)
             return self._region_over(path, nbytes, mode, faults)
+
+    def _private_region(self, path, faults, folder):
+        shared = self._regions.get(_identity(path))
+        if shared is not None and shared.writable:
+            shared.flush()
+        return self.make_private_region(path, faults=faults, folder=folder)
 
     def _region_over(self, path, nbytes, mode, faults):
         if mode == "w+":
             self._make_file(path, nbytes)
-        key = _identity(path)
+        key, size = _identity(path), os.stat(path).st_size
         region = self._regions.get(key)
-        if region is None:
-            writable = mode != "r"
-            region = self.make_region(path, 0, is_writable=writable, faults=faults)
-            self._regions[key] = region
-        elif mode != "r" and not region.writable:
-            said = "there are arrays over it that are for reading alone: drop them first"
-            raise OSError(errno.EBUSY, said, os.fspath(path))
+        if region is None or mode == "r" and not region.writable and region.nbytes < size:
+            return self._new_region(path, key, nbytes if mode == "r+" else 0, mode, faults)
+        if mode != "r" and not region.writable:
+            raise _busy("there are arrays over it that are for reading alone", path)
+        if region.nbytes < max(nbytes, size):
+            raise _busy(f"there are arrays over its first {region.nbytes} bytes", path)
+        return region
+
+    def _new_region(self, path, key, nbytes, mode, faults):
+        size = os.stat(path).st_size
+        if size < nbytes:
+            os.truncate(path, nbytes)
+        try:
+            region = self.make_region(path, 0, is_writable=mode != "r", faults=faults)
+        except BaseException:
+            if size < nbytes:
+                os.truncate(path, size)
+            raise
+        self._regions[key] = region
         return region
 
     def _make_file(self, path, nbytes):
         if os.path.exists(path) and _identity(path) in self._regions:
-            said = "there are arrays over it, which need its length: drop them first"
-            raise OSError(errno.EBUSY, said, os.fspath(path))
+            raise _busy("there are arrays over it, which need its length", path)
         with self.open(path, "w") as made:
             made.truncate(nbytes)
+
+    def _make_empty(self, path, nbytes, mode):
+        """Do what `region` does to the file of an array without elements, which begins there."""
+        with self._regions_lock:
+            if mode == "w+":
+                self._make_file(path, nbytes)
+            elif mode == "r+" and os.stat(path).st_size < nbytes:
+                os.truncate(path, nbytes)
 
     def stats(self):
         """What the cache has done so far, and how full it is: a `CacheStats`."""
         return CacheStats(**self.read_stats())
+
+
+def _busy(said, path):
+    return OSError(errno.EBUSY, f"{said}: drop them first", os.fspath(path))
 
 
 def _identity(path):
@@ -151,11 +211,84 @@ def _identity(path):
     return stat.st_dev, stat.st_ino
 
 
+def as_path(file):
+    """The path of a file given by its path or as an open file, and memmap's `filename` of it."""
+    if isinstance(file, os.PathLike):
+        return os.fspath(file), pathlib.Path(file).resolve()
+    if isinstance(file, (str, bytes)):
+        return os.fsdecode(file), os.path.abspath(os.fsdecode(file))
+    if isinstance(file, File):
+        if file.writable():
+            file.flush()
+        return os.fsdecode(file.name), os.path.abspath(os.fsdecode(file.name))
+    if not hasattr(file, "fileno"):
+        raise TypeError(f"a path or an open file, not {type(file).__name__}")
+    descriptor = file.fileno()
+    if hasattr(file, "writable") and file.writable():
+        file.flush()
+    name = getattr(file, "name", None)
+    if isinstance(name, (str, bytes)):
+        try:
+            if os.path.samestat(os.stat(name), os.fstat(descriptor)):
+                return os.fsdecode(name), os.path.abspath(os.fsdecode(name))
+        except OSError:
+            pass
+    return f"/proc/self/fd/{descriptor}", None
+
+
+def _restore(token, process, memory, policy, settings):
+    """The page cache that was pickled, or one like it in another process."""
+    with _RESTORED_LOCK:
+        for cache in (_BY_TOKEN.get(token), _RESTORED.get((process, token))):
+            if cache is not None and cache.is_here and not cache.closed:
+                return cache
+        cache = PageCache(memory, policy, **settings)
+        _RESTORED[process, token] = cache
+        return cache
+
+
 def _flush_live():
-    """What is dirty at the interpreter's end is written back."""
+    """What is dirty at the interpreter's end is written back. Errors fail the process."""
+    failed = {}
+    for it in _live():
+        try:
+            it.flush()
+        except (OSError, ValueError) as error:
+            failed[str(getattr(error, "filename", None))] = error
+    for error in failed.values():
+        print(f"pagetide: at the end of the process: {error}", file=sys.stderr, flush=True)
+    if failed:
+        _pagetide.fail_at_exit()
+    return bool(failed)
+
+
+def _live():
     for cache in list(_LIVE):
-        if cache.is_here and not cache.closed:
-            cache.flush()
+        if cache.is_here:
+            if not cache.closed:
+                yield cache
+            yield from (region for region in list(cache._regions.values()) if region.writable)
+    yield from (file for file in list(LIVE_FILES) if file.is_dirty_here)
+
+
+def _flush_in_workers():
+    """Has a worker of multiprocessing, which runs no `atexit`, flush at its end as well."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _FLUSHING_WORKERS == {os.getpid()}:
+        return
+    from multiprocessing import util
+
+    _FLUSHING_WORKERS.clear()
+    _FLUSHING_WORKERS.add(os.getpid())
+    util.Finalize(None, _flush_worker, exitpriority=0)
+
+
+def _flush_worker():
+    if _flush_live():
+        raise SystemExit(120)
+
+
+_FLUSHING_WORKERS = set()
 
 
 def _flush_before_fork():
@@ -165,10 +298,15 @@ def _flush_before_fork():
             for region in list(cache._regions.values()):
                 if region.writable:
                     region.flush()
+    _RESTORED_LOCK.acquire()
 
 
 atexit.register(_flush_live)
-os.register_at_fork(before=_flush_before_fork)
+os.register_at_fork(
+    before=_flush_before_fork,
+    after_in_parent=_RESTORED_LOCK.release,
+    after_in_child=_RESTORED_LOCK.release,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,12 @@
 """Files of a page cache, as `io` has them."""
 
 import io
+import weakref
 
 from pagetide import _pagetide
+
+# Files that may have something to flush at the end of the process.
+LIVE_FILES = weakref.WeakSet()
 
 
 class File(io.RawIOBase):
@@ -11,6 +15,8 @@ class File(io.RawIOBase):
     A raw file as `io.FileIO` is, with the same meaning of every call, and `pread`, `preadinto` and
     `pwrite` besides, which take an offset, neither use nor move the position, and may be called by
     any number of threads at once. Offsets and lengths are in bytes.
+
+    `pin` keeps bytes in memory without a copy.
 
     `flush` writes back what is dirty, so that other programs see it; `sync` makes it durable too.
     Closing flushes, and so raises what could not be written. There is no file descriptor, whose
@@ -25,6 +31,8 @@ class File(io.RawIOBase):
         self._raw = raw
         self.name = name
         self.mode = mode
+        if raw.is_writable:
+            LIVE_FILES.add(self)
         for call in self._DIRECT:
             if getattr(type(self), call) is getattr(File, call):
                 setattr(self, call, getattr(raw, call))
@@ -45,6 +53,13 @@ class File(io.RawIOBase):
     def preadinto(self, buffer, offset):
         """Fill `buffer` with the bytes from `offset` on; return how many were read."""
         return self._raw.preadinto(buffer, offset)
+
+    def pin(self, nbytes=-1, offset=0):
+        """The bytes from `offset` on, as a `Pinned`: unchanged and in memory until released.
+
+        They count against the limit, because nothing can evict them. -1: to the end of the file.
+        """
+        return self._raw.pin(nbytes, offset)
 
     def pwrite(self, buffer, offset):
         """Write all of `buffer` at `offset`; return its length. A shorter file grows."""
@@ -105,6 +120,11 @@ class File(io.RawIOBase):
     def resident_bytes(self):
         """How many bytes of the file are in memory now, in whole pages."""
         return self._raw.resident_bytes
+
+    @property
+    def is_dirty_here(self):
+        """Whether this process has something to flush in it."""
+        return not self.closed and self._raw.is_here
 
     def readable(self):
         """Whether it was opened for reading."""

@@ -1,11 +1,14 @@
 """One page cache a process for everything that asks for the same."""
 
+from __future__ import annotations
+
 import os
 import threading
+from typing import Any
 
-from pagetide._cache import PageCache
+from pagetide import PageCache
 
-_SHARED = {}
+_SHARED: dict[tuple[int | str, str], PageCache] = {}
 _LOCK = threading.Lock()
 # A forked child may inherit a lock held by a thread that it lacks.
 os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
@@ -17,15 +20,15 @@ class SharedCache:
     `cache` is a `PageCache`, which is used as it is in this process; or a size of memory.
     """
 
-    def __init__(self, cache, policy="pagetide"):
+    def __init__(self, cache: PageCache | int | str, policy: str = "pagetide") -> None:
+        self._given: PageCache | None = None
         if isinstance(cache, PageCache):
-            self._settings = (cache.stats().memory_bytes, cache.policy)
+            self._settings: tuple[int | str, str] = (cache.stats().memory_bytes, cache.policy)
             self._given = cache
         else:
             self._settings = (cache, policy)
-            self._given = None
 
-    def get(self):
+    def get(self) -> PageCache:
         """The page cache of this process: also in one that was forked."""
         if self._given is not None and self._given.is_here:
             return self._given
@@ -36,5 +39,5 @@ class SharedCache:
                 cache = _SHARED[self._settings] = PageCache(memory, policy)
             return cache
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"_settings": self._settings, "_given": None}

@@ -6,12 +6,24 @@
 Needs zarr 3.
 """
 
-import asyncio
+from __future__ import annotations
 
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
-from zarr.core.buffer.core import default_buffer_prototype
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from zarr.abc.store import (
+    ByteRequest,
+    OffsetByteRequest,
+    RangeByteRequest,
+    SuffixByteRequest,
+)
+from zarr.core.buffer.core import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
+from pagetide import File, PageCache
 from pagetide._shared import SharedCache
 
 __all__ = ["Store"]
@@ -29,15 +41,31 @@ class Store(LocalStore):
     Writes are `LocalStore`'s: a key is written beside its place and moved there.
     """
 
-    def __init__(self, root, cache="512M", *, policy="pagetide", read_only=False):
+    def __init__(
+        self,
+        root: Path | str | os.PathLike[str],
+        cache: PageCache | SharedCache | int | str = "512M",
+        *,
+        policy: str = "pagetide",
+        read_only: bool = False,
+    ) -> None:
+        root = root if isinstance(root, (str, Path)) else Path(root)
         super().__init__(root, read_only=read_only)
         self._shared = cache if isinstance(cache, SharedCache) else SharedCache(cache, policy)
 
-    def with_read_only(self, read_only=False):
+    def with_read_only(self, read_only: bool = False) -> Self:
         return type(self)(self.root, self._shared, read_only=read_only)
 
     @classmethod
-    async def open(cls, root, cache="512M", *, policy="pagetide", read_only=False, mode=None):
+    async def open(
+        cls,
+        root: Path | str | os.PathLike[str],
+        cache: PageCache | SharedCache | int | str = "512M",
+        *,
+        policy: str = "pagetide",
+        read_only: bool = False,
+        mode: str | None = None,
+    ) -> Self:
         """Open the store, and make its folder if it may be written."""
         created = cls(root, cache, policy=policy, read_only=mode in ("r", "r+") or read_only)
         await created._open()
@@ -48,31 +76,48 @@ class Store(LocalStore):
         return store
 
     @property
-    def cache(self):
+    def cache(self) -> PageCache:
         """The `PageCache` that it reads through in this process."""
         return self._shared.get()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"pagetide.zarr.Store('{self}')"
 
-    def get_sync(self, key, *, prototype=None, byte_range=None):
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
         """The value of a key, or a part of it; None where there is none."""
         self._ensure_open_sync()
         return self._read(key, prototype or default_buffer_prototype(), byte_range)
 
-    async def get(self, key, prototype=None, byte_range=None):
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
         """The value of a key, or a part of it; None where there is none."""
         if not self._is_open:
             await self._open()
         prototype = prototype or default_buffer_prototype()
         return await asyncio.to_thread(self._read, key, prototype, byte_range)
 
-    async def get_partial_values(self, prototype, key_ranges):
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> list[Buffer | None]:
         """The values of several keys, or parts of them."""
         gets = (self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
         return list(await asyncio.gather(*gets))
 
-    def _read(self, key, prototype, byte_range):
+    def _read(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None
+    ) -> Buffer | None:
         try:
             with self.cache.open(self.root / key) as file:
                 offset, nbytes = _range(byte_range, file)
@@ -81,7 +126,7 @@ class Store(LocalStore):
             return None
 
 
-def _range(byte_range, file):
+def _range(byte_range: ByteRequest | None, file: File) -> tuple[int, int]:
     """Where a part begins, and how long it is at most."""
     match byte_range:
         case None:

@@ -3,15 +3,23 @@
 
 use super::{Noted, arrive_in_child, lock_noted};
 use std::cell::RefCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::{MutexGuard, OnceLock, TryLockError};
 
-const SAID: &[u8] = b"pagetide: this child of fork touched an array without a file, whose memory \
+const TOUCHED: &[u8] =
+    b"pagetide: this child of fork touched an array without a file, whose memory \
     is its parent's alone: start workers by \"spawn\" or \"forkserver\"\n";
+const STORED: &[u8] =
+    b"pagetide: this child of fork stored to an array of its parent: the store is \
+    lost\n";
+const LOST: &CStr = c"a store to an array was lost: the array belongs to the process that was \
+    forked; make a PageCache in the child, or start workers by \"spawn\" or \"forkserver\"";
+/// The exit status of Python for errors in its last flush.
+const FAILED: c_int = 120;
 
 thread_local! {
     /// The list, locked while a child is made.
@@ -40,26 +48,35 @@ extern "C" fn in_child() {
     }
 }
 
-/// Maps the file, or inaccessible memory, at the parent's region.
+/// Maps the file for reading, or inaccessible memory, at the parent's region.
 pub(super) fn replace_in_child(range: &Noted) {
     let mode = libc::MAP_PRIVATE | libc::MAP_FIXED;
     let (fd, mode, access) = match &range.file {
-        Some(file) => (file.as_raw_fd(), mode, libc::PROT_READ | libc::PROT_WRITE),
+        Some(file) => (file.as_raw_fd(), mode, libc::PROT_READ),
         None => (-1, mode | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, libc::PROT_NONE),
     };
     // SAFETY: S42: the child has nothing at the addresses of a region (S24), and no other thread.
-    let mapped = unsafe {
-        libc::mmap(ptr::without_provenance_mut(range.start), range.len, access, mode, fd, 0)
-    };
-    if mapped == libc::MAP_FAILED || range.file.is_none() {
-        explain_touches();
+    unsafe { libc::mmap(ptr::without_provenance_mut(range.start), range.len, access, mode, fd, 0) };
+    explain_touches();
+}
+
+/// Makes stores to the parent's regions fail again.
+pub(super) fn protect_again(noted: &[Noted]) {
+    for range in noted.iter().filter(|range| !range.is_here && range.file.is_some()) {
+        set_access(range, libc::PROT_READ);
     }
+}
+
+fn set_access(range: &Noted, access: c_int) -> bool {
+    let start = ptr::without_provenance_mut(range.start);
+    // SAFETY: S42: a mapping of the child's own, of which no Rust reference exists.
+    unsafe { libc::mprotect(start, range.len, access) == 0 }
 }
 
 /// The previous action, which ends the child.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs a handler that reports the cause of a fatal touch.
+/// Installs a handler that reports a touch of the parent's memory.
 fn explain_touches() {
     if BEFORE.get().is_some() {
         return;
@@ -80,19 +97,60 @@ extern "C" fn on_touch(signal: c_int, info: *const libc::siginfo_t, _context: *c
     let info = unsafe { &*info };
     // SAFETY: S42: SIGSEGV's siginfo has an address.
     let address = unsafe { info.si_addr() }.addr();
-    let is_in = |range: &Noted| (range.start..range.start + range.len).contains(&address);
-    let is_ours = match super::NOTED.try_lock() {
-        Ok(noted) => noted.iter().any(is_in),
-        Err(TryLockError::Poisoned(noted)) => noted.into_inner().iter().any(is_in),
-        Err(TryLockError::WouldBlock) => false,
+    let contains = |range: &&Noted| {
+        !range.is_here && (range.start..range.start + range.len).contains(&address)
     };
-    if is_ours {
+    // A thread that holds the list touches no region.
+    let noted = loop {
+        match super::NOTED.try_lock() {
+            Ok(noted) => break noted,
+            Err(TryLockError::Poisoned(noted)) => break noted.into_inner(),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    };
+    let touched = noted.iter().find(contains);
+    let is_store = touched.is_some_and(|range| {
+        range.file.is_some() && set_access(range, libc::PROT_READ | libc::PROT_WRITE)
+    });
+    if touched.is_some() {
+        let said = if is_store { STORED } else { TOUCHED };
         // SAFETY: S9: a call that only reads a live value.
-        unsafe { libc::write(2, SAID.as_ptr().cast(), SAID.len()) };
+        unsafe { libc::write(2, said.as_ptr().cast(), said.len()) };
+    }
+    if is_store {
+        // SAFETY: S42: the call may be made by any thread, and calls back with the interpreter
+        // attached.
+        unsafe { pyo3::ffi::Py_AddPendingCall(Some(raise_lost_store), ptr::null_mut()) };
+        return;
     }
     if let Some(before) = BEFORE.get() {
         // SAFETY: S42: the action that the kernel gave. The touch is repeated, and ends in that
         // action.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
+}
+
+/// Runs in the child's main thread, attached to the interpreter.
+extern "C" fn raise_lost_store(_: *mut c_void) -> c_int {
+    protect_again(&lock_noted());
+    // SAFETY: S42: the interpreter lives, and so does its exception.
+    let kind = unsafe { pyo3::ffi::PyExc_RuntimeError };
+    // SAFETY: S42: the caller is attached to the interpreter, and the text ends with a 0.
+    unsafe { pyo3::ffi::PyErr_SetString(kind, LOST.as_ptr()) };
+    -1
+}
+
+extern "C" fn end_with_failure() {
+    // SAFETY: S42: the interpreter is finalized, and the process would return from main next.
+    unsafe { libc::exit(FAILED) }
+}
+
+/// Makes the process end with status 120, as Python does if it cannot flush its output.
+pub(super) fn fail_at_exit() {
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    REGISTERED.get_or_init(|| {
+        // SAFETY: S42: a function without arguments, of a library that is never unloaded. The
+        // caller is attached to the interpreter.
+        unsafe { pyo3::ffi::Py_AtExit(Some(end_with_failure)) };
+    });
 }

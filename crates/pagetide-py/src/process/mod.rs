@@ -11,8 +11,9 @@
 //!                                   drop  -> dropped          drop  -> left alone
 //! ```
 //!
-//! A child that touches a region's memory reads a new mapping of the region's file, as of the
-//! fork. Without a file, the touch ends the child with a message on stderr.
+//! A child that reads a region's memory reads a new mapping of the region's file, as of the fork. A
+//! store there, which would reach no file, raises `RuntimeError` in the child's main thread soon
+//! after, and writes a message to stderr. Without a file, any touch ends the child with a message.
 
 mod ffi;
 
@@ -36,6 +37,12 @@ pub(crate) fn watch_forks() -> PyResult<()> {
     ffi::at_fork().map_err(PyErr::from)
 }
 
+/// Makes the process end with status 120: data was lost at its end.
+#[pyfunction]
+pub(crate) fn fail_at_exit() {
+    ffi::fail_at_exit();
+}
+
 /// Runs first in a child, with the list locked.
 fn arrive_in_child(noted: &mut [Noted]) {
     NR_FORKS.fetch_add(1, Relaxed);
@@ -43,6 +50,7 @@ fn arrive_in_child(noted: &mut [Noted]) {
         range.is_here = false;
         ffi::replace_in_child(range);
     }
+    ffi::protect_again(noted);
 }
 
 /// A value for the process that made it.

@@ -4,17 +4,17 @@ mod ffi;
 
 use crate::buffer::{Target, words};
 use crate::call::detached;
-use crate::errors::raise;
+use crate::errors::{raise, raise_unwritten};
 use crate::file::read_advice;
 use crate::process::{Local, MappedRange};
 use pagetide::{
     CreateRegionError, FaultDelivery, PageCache, ReadError, Region, RegionOptions, RegionStats,
-    UffdSource,
+    SyncError, UffdSource,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -76,6 +76,8 @@ pub(crate) struct PyRegion {
     _range: MappedRange,
     region: Local<Region>,
     is_writable: bool,
+    /// The region's file.
+    path: Option<PathBuf>,
     /// Faults until the last gather.
     nr_faults: AtomicU64,
     /// Pages read by the last gather.
@@ -90,16 +92,48 @@ impl PyRegion {
         let range = MappedRange::note(&region, path)?;
         let [nr_faults, nr_gathered] = [0, u64::MAX].map(AtomicU64::new);
         let region = Local::new(region);
-        Ok(PyRegion { _range: range, region, is_writable, nr_faults, nr_gathered })
+        let path = path.map(Path::to_owned);
+        Ok(PyRegion { _range: range, region, is_writable, path, nr_faults, nr_gathered })
     }
 
     fn region(&self) -> PyResult<&Region> {
         self.region.get()
     }
+
+    fn unwritten(&self, region: &Region, error: SyncError) -> PyErr {
+        raise_unwritten(self.path.as_deref(), region.dirty_bytes(), error)
+    }
+}
+
+impl Drop for PyRegion {
+    /// Writes back dirty pages of a file. An error is reported on stderr.
+    fn drop(&mut self) {
+        let Ok(region) = self.region.get() else { return };
+        if self.path.is_none() || !self.is_writable || region.dirty_bytes() == 0 {
+            return;
+        }
+        Python::attach(|py| {
+            if let Ok(Err(error)) = detached(py, || region.flush()) {
+                self.unwritten(region, error).write_unraisable(py, None);
+            }
+        });
+    }
 }
 
 #[pymethods]
 impl PyRegion {
+    /// True if the region was made in this process, and not before a fork.
+    #[getter]
+    fn is_here(&self) -> bool {
+        self.region.is_here()
+    }
+
+    /// Raises RuntimeError in a child of the process that made the region.
+    #[pyo3(name = "_check_here")]
+    fn check(&self) -> PyResult<()> {
+        self.region().map(drop)
+    }
+
     /// The length in bytes.
     #[getter]
     fn nbytes(&self) -> PyResult<u64> {
@@ -135,7 +169,7 @@ impl PyRegion {
     /// Raises OSError if a page could not be written, or could not be swapped without a file.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let region = self.region()?;
-        detached(py, || region.sync())?.map_err(raise)
+        detached(py, || region.sync())?.map_err(|error| self.unwritten(region, error))
     }
 
     /// Maps the pages of `nbytes` bytes from `offset`, as far as they fit into memory. `for_writes`

@@ -304,9 +304,9 @@ impl PageCache {
     /// Writes back all dirty pages of all files, without making them durable.
     ///
     /// # Errors
-    /// [`SyncError::Writeback`] if a page could not be written: the page stays dirty, and the next
-    /// sync of its file reports the cause. [`SyncError::WouldDeadlock`] if this thread holds a
-    /// [`PageGuardMut`](crate::PageGuardMut).
+    /// [`SyncError::Unwritten`] with the first file of which a page could not be written: the page
+    /// stays dirty, and the next sync of each handle of the file reports the cause, too.
+    /// [`SyncError::WouldDeadlock`] if this thread holds a [`PageGuardMut`](crate::PageGuardMut).
     ///
     /// # Concurrency
     /// Thread-safe. Waits for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty pages.
@@ -319,12 +319,16 @@ impl PageCache {
         if let Some(index) = files.iter().find_map(|mapping| held::first_exclusive(mapping)) {
             return Err(SyncError::WouldDeadlock { index });
         }
-        let flushed = engine.flusher.flush_all(OnLocked::End);
-        if flushed.nr_failed == 0 {
-            return Ok(());
-        }
-        let message = format!("{} pages could not be written", flushed.nr_failed);
-        Err(SyncError::Writeback(io::Error::other(message)))
+        let mut failed = Vec::new();
+        engine.flusher.flush_each(OnLocked::End, |mapping| failed.push(Arc::clone(mapping)));
+        let Some(first) = failed.first() else { return Ok(()) };
+        let unknown = || io::ErrorKind::Other.into();
+        Err(SyncError::Unwritten {
+            path: first.path(),
+            nr_bytes: Bytes::from_pages(first.dirty.nr()).0,
+            nr_files: failed.len(),
+            source: first.last_error().unwrap_or_else(unknown),
+        })
     }
 
     /// Changes the limit. Shrinking evicts until usage fits, and returns the memory to the system.

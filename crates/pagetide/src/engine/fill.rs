@@ -314,6 +314,7 @@ impl Filler {
         let read = || backing.read_bytes(bytes, offset);
         let nr_bytes = self.pages.timed_read(mapping, 1, read)?;
         bytes[nr_bytes..].fill(0);
+        mapping.check_end(offset + nr_bytes as u64, offset, 1)?;
         self.pages.check_length(mapping, offset, 1, nr_bytes);
         Ok(())
     }
@@ -330,6 +331,7 @@ impl Filler {
         let nr_pages = nr_asked(run);
         let nr_bytes =
             self.pages.timed_read(mapping, nr_pages, || backing.read_pages(offset, run))?;
+        mapping.check_end(offset + nr_bytes as u64, offset, nr_pages)?;
         self.pages.check_length(mapping, offset, nr_pages, nr_bytes);
         Ok(())
     }

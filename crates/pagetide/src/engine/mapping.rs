@@ -39,6 +39,8 @@ pub(crate) struct Mapping {
     pub(crate) table: Arc<PageTable>,
     public: Public,
     stored_len: AtomicU64,
+    /// Length of a region over a file, in bytes.
+    region_len: Option<u64>,
     pub(crate) longest: Longest,
     pub(crate) identity: Option<Identity>,
     /// Identifies the file in a sample of pages, equal at each open.
@@ -136,7 +138,9 @@ impl Mapping {
         swap: Option<SwapMap>,
     ) -> Mapping {
         let dirty = DirtyIndex::of_region(len.div_ceil(PAGE_BYTES as u64));
-        Mapping { swap, dirty, ..Mapping::with_table(id, table, backing, len, created) }
+        let region_len = (swap.is_none() && backing.file().is_some()).then_some(len);
+        let mapping = Mapping::with_table(id, table, backing, len, created);
+        Mapping { swap, dirty, region_len, ..mapping }
     }
 
     fn with_table(
@@ -152,6 +156,7 @@ impl Mapping {
             table: Arc::new(table),
             public: Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
             stored_len: AtomicU64::new(len),
+            region_len: None,
             longest: Longest::default(),
             name_hash: hash(&(identity, identity.is_none().then_some(id.0))),
             identity,
@@ -289,10 +294,37 @@ impl Mapping {
         }
     }
 
+    /// Fails if the file is shorter than the region over it. Sets the length to the file's, so that
+    /// write-back does not let the file grow back. Succeeds for all other mappings.
+    pub(crate) fn check_not_shrunk(&self) -> io::Result<()> {
+        let Some(region_len) = self.region_len else { return Ok(()) };
+        let len = self.backing()?.read_len()?.min(region_len);
+        self.public.len().store(len, Ordering::Release);
+        if len == region_len {
+            return Ok(());
+        }
+        let message =
+            format!("the file has shrunk to {len} bytes, under a region of {region_len} bytes");
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+    }
+
+    /// Checks a read of a region's file that ended at `end`. Fails if the last page has no bytes
+    /// any more: see [`Mapping::check_not_shrunk`].
+    pub(crate) fn check_end(&self, end: u64, offset: u64, nr_pages: usize) -> io::Result<()> {
+        let last = offset + (nr_pages.saturating_sub(1) * PAGE_BYTES) as u64;
+        match self.region_len {
+            Some(region_len) if end <= last && end < region_len => self.check_not_shrunk(),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks for a truncation by another program after a read that ended early at `end`. Skips the
     /// check during writes and write-back, which look the same. Returns a new length for readers.
     /// Keeps the old length while there are dirty pages.
     pub(crate) fn believe_shrunk(&self, end: u64) -> Option<u64> {
+        if self.region_len.is_some() {
+            return None;
+        }
         let _no_writers = self.resize.try_write().ok()?;
         let _no_write_back = self.flush.try_lock().ok()?;
         let len = self.backing().and_then(|backing| backing.read_len()).unwrap_or(end);

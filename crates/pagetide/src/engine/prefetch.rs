@@ -329,7 +329,11 @@ impl ReadsAhead<'_> {
         self.prefetcher.on_their_way.end(&piece.mapping);
         let first = piece.offset >> PAGE_SHIFT;
         self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
-        match nr_bytes {
+        let is_whole = |nr_bytes: &usize| {
+            let end = piece.offset + *nr_bytes as u64;
+            piece.mapping.check_end(end, piece.offset, nr_asked(&pages)).is_ok()
+        };
+        match nr_bytes.filter(is_whole) {
             Some(nr_bytes) => {
                 self.prefetcher.pages.check_length(
                     &piece.mapping,

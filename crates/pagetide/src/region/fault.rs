@@ -18,6 +18,7 @@
 //! while it is being mapped (core is not sure yet), it is still mapped, so that its user makes
 //! progress, and unmapped at the next tick.
 
+use super::options::OnFailure;
 use super::twice::Twice;
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
@@ -44,7 +45,7 @@ const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 /// Consecutive write-back rounds that may fail: all parts of the swapped pages are tried by then.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
-const RUN_MAX: usize = 16;
+const RUN_MAX: usize = 32;
 
 /// A fault is counted before its user resumes.
 #[derive(Default)]
@@ -56,6 +57,7 @@ pub(super) struct Faults {
     pub(super) twice: Twice,
     /// No thread waits for a fault any more.
     pub(super) stops: AtomicBool,
+    pub(super) on_failure: Option<OnFailure>,
 }
 
 impl Faults {
@@ -74,13 +76,15 @@ impl Faults {
         self.nr_failed.fetch_add(1, Relaxed);
     }
 
-    /// Serves a fault on page `index`. `is_write` is the machine's report, if there is one.
+    /// Serves a fault on page `index`. `is_write` is the machine's report, if there is one. Calls
+    /// `go_ahead` before the user resumes, with the page locked.
     pub(super) fn serve(
         &self,
         engine: &Engine,
         mapping: &Mapping,
         index: u64,
         is_write: Option<bool>,
+        go_ahead: impl FnOnce(Noted),
     ) -> Served {
         if is_write != Some(false) {
             engine.flusher.balance_dirty(Flusher::flush_for_room);
@@ -92,7 +96,10 @@ impl Faults {
             // A late or duplicate report.
             return self.map_page(engine, mapping, &mut run[0], found.is_write);
         }
-        if self.bring_in(engine, mapping, &mut run, found.access()).is_err() {
+        if let Err(error) = self.bring_in(engine, mapping, &mut run, found.access()) {
+            if let Some(report) = &self.on_failure {
+                report(&error);
+            }
             return self.fail(engine, &run[0]);
         }
         run[0].set_young();
@@ -100,6 +107,7 @@ impl Faults {
         if run[0].page().load().is_hint() {
             lock(&mapping.rearm).push(PageIndex(index));
         }
+        go_ahead(found.noted());
         let served = self.map_page(engine, mapping, &mut run[0], found.is_write);
         drop(run);
         engine.pages.record(mapping, index, AccessKind::Unpin);
@@ -126,7 +134,8 @@ impl Faults {
         if !found.is_served() {
             let cpu = current_cpu();
             let brought = engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?;
-            let Ok(mapped) = brought else { return Some((self.fail(engine, &page), None)) };
+            // The helper repeats the read, and reports its error.
+            let Ok(mapped) = brought else { return None };
             is_mapped = mapped;
             page.set_young();
             self.count(engine, found.kind());
@@ -137,8 +146,7 @@ impl Faults {
             false => self.map_page(engine, mapping, &mut page, found.is_write),
         };
         let is_noted = !found.is_served() && served == Served::Yes;
-        let noted = Noted { is_write: found.is_write, was_missing: !found.was_resident };
-        Some((served, is_noted.then_some(noted)))
+        Some((served, is_noted.then_some(found.noted())))
     }
 
     /// Maps zero pages ahead of expected stores, as far as that is easy. Returns the end of the
@@ -155,18 +163,19 @@ impl Faults {
         next
     }
 
-    /// Maps the leading resident pages for loads. Returns the end of the range. Never allocates or
-    /// blocks.
+    /// Maps the leading resident pages for loads, or dirty for stores. Returns the end of the
+    /// range. Never blocks. Allocates only for stores to pages whose dirty index is not prepared.
     pub(super) fn map_resident(
         &self,
         engine: &Engine,
         mapping: &Mapping,
         pages: Range<u64>,
+        is_write: bool,
     ) -> u64 {
         let mut next = pages.start;
         while next < pages.end {
             let end = pages.end.min(next + RUN_MAX as u64);
-            let mapped = self.map_run(engine, mapping, next..end);
+            let mapped = self.map_run(engine, mapping, next..end, is_write);
             if mapped < end {
                 return mapped;
             }
@@ -175,7 +184,13 @@ impl Faults {
         pages.end
     }
 
-    fn map_run(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
+    fn map_run(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        pages: Range<u64>,
+        is_write: bool,
+    ) -> u64 {
         let lock_resident = |index| {
             let page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
             page.frame().is_some().then_some(page)
@@ -190,7 +205,8 @@ impl Faults {
         let mut rest = &mut run[..nr];
         while let Some(first) = rest.first_mut().and_then(Option::as_mut) {
             let nr_done = match first.user_access() {
-                UserAccess::None => self.map_first(engine, mapping, rest),
+                UserAccess::None => self.map_first(engine, mapping, rest, is_write),
+                UserAccess::Read if is_write => self.unprotect_first(engine, mapping, rest),
                 _ => 1,
             };
             if nr_done == 0 {
@@ -207,24 +223,44 @@ impl Faults {
         engine: &Engine,
         mapping: &Mapping,
         pages: &mut [Option<Lock<PageRef<'_>>>],
+        is_write: bool,
     ) -> usize {
         let is_clean = |page: &Option<Lock<PageRef<'_>>>| {
             let frame = page.as_ref().and_then(Lock::frame);
             frame.is_some_and(|frame| !engine.pages.folios[frame].flags().any(Flags::DIRTY))
         };
-        let nr_clean = pages.iter().take_while(|page| is_clean(page)).count();
-        let mut nr_done = Lock::map_run_to_read(&mut pages[..nr_clean]);
+        let is_absent = |page: &Option<Lock<PageRef<'_>>>| {
+            page.as_ref().is_some_and(|page| page.user_access() == UserAccess::None)
+        };
+        let nr = pages.iter().take_while(|page| is_absent(page) && (is_write || is_clean(page)));
+        let nr = nr.count();
+        if is_write {
+            mark_dirty(engine, mapping, &pages[..nr]);
+        }
+        let mut nr_done = Lock::map_run(&mut pages[..nr], is_write);
         if nr_done == 0
             && let Some(Some(first)) = pages.first_mut()
         {
-            nr_done = usize::from(self.map_page(engine, mapping, first, false) == Served::Yes);
+            nr_done = usize::from(self.map_page(engine, mapping, first, is_write) == Served::Yes);
         }
-        let (cpu, counters) = (current_cpu(), &engine.pages.counters);
-        for page in pages[..nr_done].iter_mut().flatten() {
-            engine.filler.note_table_access(cpu, mapping, page, AccessKind::Table, counters);
-            page.set_young();
-            note_used(engine, page);
-        }
+        note_all_used(engine, mapping, &mut pages[..nr_done], is_write);
+        nr_done
+    }
+
+    /// Lets the user store to the first page, and to the pages after it that the user may read.
+    fn unprotect_first(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        pages: &mut [Option<Lock<PageRef<'_>>>],
+    ) -> usize {
+        let is_read = |page: &Option<Lock<PageRef<'_>>>| {
+            page.as_ref().is_some_and(|page| page.user_access() == UserAccess::Read)
+        };
+        let nr = pages.iter().take_while(|page| is_read(page)).count();
+        mark_dirty(engine, mapping, &pages[..nr]);
+        let nr_done = Lock::unprotect_run(&mut pages[..nr]);
+        note_all_used(engine, mapping, &mut pages[..nr_done], true);
         nr_done
     }
 
@@ -287,6 +323,28 @@ impl Faults {
     }
 }
 
+fn mark_dirty(engine: &Engine, mapping: &Mapping, pages: &[Option<Lock<PageRef<'_>>>]) {
+    for page in pages.iter().flatten() {
+        let frame = page.frame().expect("the pages of a run are resident");
+        engine.pages.mark_whole_dirty(mapping, page.page().index().0, frame);
+    }
+}
+
+fn note_all_used(
+    engine: &Engine,
+    mapping: &Mapping,
+    pages: &mut [Option<Lock<PageRef<'_>>>],
+    is_write: bool,
+) {
+    let (cpu, counters) = (current_cpu(), &engine.pages.counters);
+    let kind = if is_write { AccessKind::TableWrite } else { AccessKind::Table };
+    for page in pages.iter_mut().flatten() {
+        engine.filler.note_table_access(cpu, mapping, page, kind, counters);
+        page.set_young();
+        note_used(engine, page);
+    }
+}
+
 pub(super) fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
     if let Some(frame) = page.frame() {
         engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
@@ -297,6 +355,7 @@ pub(super) fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
 pub(super) struct Noted {
     pub(super) is_write: bool,
     pub(super) was_missing: bool,
+    pub(super) before: UserAccess,
 }
 
 struct Found {
@@ -317,6 +376,10 @@ impl Found {
     fn is_served(&self) -> bool {
         let wanted = if self.is_write { UserAccess::Write } else { UserAccess::Read };
         self.was_resident && self.before >= wanted
+    }
+
+    fn noted(&self) -> Noted {
+        Noted { is_write: self.is_write, was_missing: !self.was_resident, before: self.before }
     }
 
     fn access(&self) -> AccessKind {

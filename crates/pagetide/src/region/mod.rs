@@ -52,7 +52,7 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{FaultDelivery, PageTable, RegionError, RegionMemory, Served, UffdError};
-use service::{FaultService, Serving, choose_delivery};
+use service::{FaultService, Serving, runs_other_code};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -64,7 +64,7 @@ use streams::{Streams, ZEROS_MAX};
 ///
 /// Any thread may load from and store to `as_ptr()..as_ptr() + len()` while the region lives. If a
 /// page cannot be provided, the access ends with SIGBUS, as in a mapped file, and is counted.
-/// [`Region::sync`] returns the cause.
+/// [`Region::sync`] and [`RegionOptions::on_failure`] return the cause.
 ///
 /// # Faults
 /// By default the accessing thread serves a fault, in a SIGBUS handler that the first region
@@ -131,7 +131,12 @@ impl Region {
         let direct = shared.limits.direct_io;
         let engine = &shared.engine;
         let nr_handlers = options.nr_handlers();
-        let delivery = choose_delivery(engine, nr_handlers, options.is_custom());
+        let reads_ahead = !runs_other_code(engine, false);
+        let delivery = match nr_handlers {
+            None if !runs_other_code(engine, options.is_custom()) => FaultDelivery::Signal,
+            _ => FaultDelivery::Message,
+        };
+        let on_failure = options.on_failure.clone();
         let opened = options.open(direct)?;
         let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
         opened.take_from_cache(engine)?;
@@ -147,12 +152,13 @@ impl Region {
         let mapping = mapping.ok_or(OpenError::TooManyMappings)?;
         let access = Access { read: true, write: true };
         let file = File::new(Arc::clone(shared), Arc::clone(&mapping), access, None);
-        let faults = Arc::<Faults>::default();
-        let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
+        let faults = Arc::new(Faults { on_failure, ..Faults::default() });
+        let reads_ahead = reads_ahead && engine.source.has_workers;
         let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);
         let streams = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max)));
         let begins_as_zeros = reads_ahead && mapping.swap.is_some();
         let stores = begins_as_zeros.then(|| Arc::new(Streams::new(nr_ahead_max.min(ZEROS_MAX))));
+        let upgrades = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max.min(ZEROS_MAX))));
         let wants_huge = shared.limits.huge_pages && engine.source.has_workers;
         let makes_huge = wants_huge && memory.nr_blocks() > 0;
         let serving = Serving {
@@ -162,6 +168,7 @@ impl Region {
             faults: Arc::clone(&faults),
             streams,
             stores,
+            upgrades,
             makes_huge,
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
@@ -279,14 +286,37 @@ impl Region {
     /// # Errors
     /// As for [`File::sync_data`]. For an anonymous region, [`SyncError::Writeback`] if a page
     /// could not be swapped out since the last sync: the message names the folder and its free
-    /// space.
+    /// space. [`SyncError::Store`] with [`io::ErrorKind::UnexpectedEof`] if another program has
+    /// made the file shorter than the region. The file does not grow back, and bytes past its end
+    /// are lost.
     pub fn sync(&self) -> Result<(), SyncError> {
         match &self.mapping.swap {
             Some(swap) => {
                 swap.take_failure().map_or(Ok(()), |full| Err(SyncError::Writeback(full)))
             }
-            None => self.file().sync_data(),
+            None => {
+                let synced = self.file().sync_data();
+                self.mapping.check_not_shrunk().map_err(SyncError::Store)?;
+                synced
+            }
         }
+    }
+
+    /// Writes back the dirty pages of a file without making them durable. Does nothing for an
+    /// anonymous region.
+    ///
+    /// # Errors
+    /// As for [`File::flush`].
+    pub fn flush(&self) -> Result<(), SyncError> {
+        match &self.mapping.swap {
+            Some(_) => Ok(()),
+            None => self.file().flush(),
+        }
+    }
+
+    /// Returns the bytes that are not written back yet, in whole pages.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.file().dirty_bytes()
     }
 
     /// Applies advice to a byte range. [`Advice::WillNeed`] reads pages in without mapping them.

@@ -13,17 +13,20 @@ use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{REGION_PAGES_MAX, RegionError, StoreFile, StoreOptions};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Options of a new region.
-#[derive(Debug)]
 #[must_use = "options do nothing until `PageCache::region`"]
 pub struct RegionOptions {
     source: Source,
     /// `None`: the accessing thread serves faults if possible.
     nr_handlers: Option<usize>,
+    pub(super) on_failure: Option<OnFailure>,
 }
+
+pub(super) type OnFailure = Arc<dyn Fn(&io::Error) + Send + Sync>;
 
 enum Source {
     Anonymous { len: Bytes, swap: Swap },
@@ -34,6 +37,13 @@ enum Source {
 enum Swap {
     Folder(Option<PathBuf>),
     Store(Box<dyn Store>),
+}
+
+impl fmt::Debug for RegionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RegionOptions { source, nr_handlers, .. } = self;
+        write!(f, "RegionOptions({source:?}, handlers: {nr_handlers:?})")
+    }
 }
 
 impl fmt::Debug for Source {
@@ -54,7 +64,7 @@ impl RegionOptions {
     }
 
     /// Selects the bytes of an existing file, read and written. While the region lives, the cache
-    /// has no other access to the file.
+    /// has no other access to the file, except more regions if all of them are read-only.
     pub fn over(path: impl Into<PathBuf>) -> RegionOptions {
         RegionOptions::of(Source::File { path: path.into(), is_writable: true })
     }
@@ -98,6 +108,16 @@ impl RegionOptions {
         self
     }
 
+    /// Calls `report` with the cause before an access to a page that cannot be provided ends with
+    /// SIGBUS. The call is on a thread of the region, while the accessing thread waits.
+    pub fn on_failure(
+        mut self,
+        report: impl Fn(&io::Error) + Send + Sync + 'static,
+    ) -> RegionOptions {
+        self.on_failure = Some(Arc::new(report));
+        self
+    }
+
     /// Returns true if only this process can change the contents.
     pub(super) fn is_private(&self) -> bool {
         matches!(self.source, Source::Anonymous { swap: Swap::Folder(_), .. })
@@ -131,7 +151,7 @@ impl RegionOptions {
     }
 
     fn of(source: Source) -> RegionOptions {
-        RegionOptions { source, nr_handlers: None }
+        RegionOptions { source, nr_handlers: None, on_failure: None }
     }
 }
 
@@ -184,6 +204,12 @@ impl Opened {
         let Ok(identity) = self.backing.identity() else { return Ok(()) };
         let cached = engine.mappings.read().find(&identity).cloned();
         let Some(mapping) = cached else { return Ok(()) };
+        let is_read_only = |backing: &Backing| !backing.is_writable();
+        let is_read = mapping.is_region() && mapping.backing().is_ok_and(|it| is_read_only(&it));
+        if is_read && is_read_only(&self.backing) {
+            // Neither region changes the file.
+            return Ok(());
+        }
         if !mapping.has_handles() {
             engine.flusher.flush(&mapping, 0..u64::MAX);
             engine.pages.drop_clean_pages(&mapping, PageIndex::ALL);

@@ -6,7 +6,8 @@
 //!                 v
 //!   helper        serves, and the accessing thread waits
 //!
-//!   handler threads   get messages: if configured, or if serving on the spot is not possible
+//!   handler threads   get messages: if configured, or if serving on the spot is not possible.
+//!                     They map pages ahead before the accessing thread resumes
 //!
 //!   one more thread   serves no faults, and collapses huge pages: see `huge`
 //! ```
@@ -26,7 +27,8 @@ use crate::memory::locks::{POISONED, Signal, lock};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::{
-    BLOCK_PAGES, Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults,
+    BLOCK_PAGES, Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, UserAccess,
+    serve_faults,
 };
 use std::io;
 use std::ops::Range;
@@ -40,10 +42,12 @@ pub(super) struct Serving {
     pub(super) memory: Arc<RegionMemory>,
     pub(super) mapping: Arc<Mapping>,
     pub(super) faults: Arc<Faults>,
-    /// `Some` with signals, and a readahead thread.
+    /// `Some` with a readahead thread, unless a page may run other code.
     pub(super) streams: Option<Arc<Streams>>,
-    /// Streams of stores. `Some` with signals, if pages begin as zeros.
+    /// Streams of stores. `Some` as for `streams`, if pages begin as zeros.
     pub(super) stores: Option<Arc<Streams>>,
+    /// Streams of stores to pages that are mapped for loads.
+    pub(super) upgrades: Option<Arc<Streams>>,
     pub(super) makes_huge: bool,
 }
 
@@ -58,22 +62,13 @@ pub(super) struct FaultService {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Chooses the delivery. `is_custom` means a store of the caller.
-pub(super) fn choose_delivery(
-    engine: &Engine,
-    nr_handlers: Option<usize>,
-    is_custom: bool,
-) -> FaultDelivery {
-    // All of these run code that allocates, for any page.
-    let allocates = is_custom
+/// Returns true if a page may run code that allocates. `is_custom` means a store of the caller.
+pub(super) fn runs_other_code(engine: &Engine, is_custom: bool) -> bool {
+    is_custom
         || engine.source.tiering.is_some()
         || engine.source.groups.is_some()
         || engine.pages.pool.is_some()
-        || engine.pages.recorder.is_some();
-    match nr_handlers {
-        None if !allocates => FaultDelivery::Signal,
-        _ => FaultDelivery::Message,
-    }
+        || engine.pages.recorder.is_some()
 }
 
 impl FaultService {
@@ -120,7 +115,7 @@ impl FaultService {
         self.start_thread("pagetide-fault", move || {
             let serve = |fault| {
                 // On failure the page is poisoned.
-                let _ = serving.serve(fault);
+                let _ = serving.serve_message(fault);
             };
             loop {
                 match serving.memory.wait_for_faults(serve) {
@@ -170,7 +165,14 @@ impl FaultService {
 impl Serving {
     fn serve(&self, fault: Fault) -> Served {
         let Some(index) = self.memory.page_at(fault.address) else { return Served::No };
-        self.faults.serve(&self.engine, &self.mapping, index, fault.is_write)
+        self.faults.serve(&self.engine, &self.mapping, index, fault.is_write, |_| {})
+    }
+
+    fn serve_message(&self, fault: Fault) -> Served {
+        let Some(index) = self.memory.page_at(fault.address) else { return Served::No };
+        self.prepare_next(fault);
+        let go_ahead = |noted| self.go_ahead_of(noted, index);
+        self.faults.serve(&self.engine, &self.mapping, index, fault.is_write, go_ahead)
     }
 
     /// Allocates tables ahead if the preceding block has one: a fault without a table goes to the
@@ -194,30 +196,51 @@ impl Serving {
         }
         let (engine, mapping) = (&self.engine, &self.mapping);
         let (served, noted) = self.faults.serve_here(engine, mapping, index, fault.is_write)?;
-        match (noted, &self.streams, &self.stores) {
-            (Some(Noted { is_write: false, was_missing }), Some(streams), _) => {
-                self.go_ahead(streams, index, was_missing);
-            }
-            (Some(Noted { is_write: true, was_missing: true }), _, Some(stores)) => {
-                self.fill_ahead(stores, index);
-            }
-            _ => {}
+        if let Some(noted) = noted {
+            self.go_ahead_of(noted, index);
         }
         Some(served)
     }
 
-    fn fill_ahead(&self, stores: &Streams, index: u64) {
-        let Some(ahead) = stores.note(index, true, 0) else { return };
-        let Some((run, _)) = &ahead.wanted else { return };
-        let pages = run.start..(run.start + run.nr).min(self.mapping.nr_pages());
-        let end = self.faults.map_zeros(&self.engine, &self.mapping, self.prepared(pages));
-        if end > run.start {
-            stores.advance(&ahead, end - 1);
+    fn go_ahead_of(&self, noted: Noted, index: u64) {
+        let (engine, mapping, faults) = (&self.engine, &self.mapping, &self.faults);
+        let is_upgrade = noted.is_write && noted.before == UserAccess::Read;
+        if let (true, Some(upgrades)) = (is_upgrade, &self.upgrades) {
+            let map = |pages| faults.map_resident(engine, mapping, pages, true);
+            self.store_ahead(upgrades, index, map);
+            return;
+        }
+        if let (true, true, Some(stores)) = (noted.is_write, noted.was_missing, &self.stores) {
+            let map = |pages| faults.map_zeros(engine, mapping, pages);
+            if self.store_ahead(stores, index, map) {
+                return;
+            }
+        }
+        if let Some(streams) = &self.streams {
+            self.go_ahead(streams, index, noted);
         }
     }
 
-    fn go_ahead(&self, streams: &Streams, index: u64, was_missing: bool) {
-        let mapping = &self.mapping;
+    /// Calls `map` for the pages of expected stores, which returns the end of the pages mapped.
+    /// Returns true if any page was mapped.
+    fn store_ahead(
+        &self,
+        stores: &Streams,
+        index: u64,
+        map: impl FnOnce(Range<u64>) -> u64,
+    ) -> bool {
+        let Some(ahead) = stores.note(index, true, 0) else { return false };
+        let Some((run, _)) = &ahead.wanted else { return false };
+        let pages = run.start..(run.start + run.nr).min(self.mapping.nr_pages());
+        let end = map(self.prepared(pages, true));
+        if end > run.start {
+            stores.advance(&ahead, end - 1);
+        }
+        end > run.start
+    }
+
+    fn go_ahead(&self, streams: &Streams, index: u64, noted: Noted) {
+        let (mapping, Noted { is_write, was_missing, .. }) = (&self.mapping, noted);
         let wasted = mapping.wasted.load(Relaxed);
         let Some(mut ahead) = streams.note(index, was_missing, wasted) else { return };
         if let Some((run, reached)) = ahead.wanted.take() {
@@ -228,21 +251,23 @@ impl Serving {
             if nr > 0 {
                 let run = ReadaheadRun { nr, ..run };
                 let mut wish = Wish::new(mapping, run, &reached);
-                wish.is_for_maps = true;
+                wish.is_for_maps = !is_write;
                 self.engine.prefetcher.push(wish);
             }
         }
-        let around = self.prepared(ahead.around.clone());
+        let around = self.prepared(ahead.around.clone(), is_write);
         let start = around.start;
-        let end = self.faults.map_resident(&self.engine, mapping, around);
+        let end = self.faults.map_resident(&self.engine, mapping, around, is_write);
         if end > start {
             streams.advance(&ahead, end - 1);
         }
     }
 
     /// Returns the leading pages that can be served without allocating.
-    fn prepared(&self, pages: Range<u64>) -> Range<u64> {
-        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
+    fn prepared(&self, pages: Range<u64>, is_write: bool) -> Range<u64> {
+        let dirty = &self.mapping.dirty;
+        let is_prepared =
+            |page: &u64| self.memory.is_prepared(*page) && (!is_write || dirty.is_prepared(*page));
         pages.start..pages.start + pages.clone().take_while(is_prepared).count() as u64
     }
 }

@@ -193,7 +193,10 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
             Err(error) => return eprintln!("SKIPPED: {NAME}: {error}"),
         };
         let serve = |index: u64| {
-            let _ = region.faults.serve(&cache.shared.engine, &region.mapping, index, Some(true));
+            let _ = {
+                let engine = &cache.shared.engine;
+                region.faults.serve(engine, &region.mapping, index, Some(true), |_| {})
+            };
             region.stats().failed_faults
         };
         let failed = (0..256).find(|index| serve(*index) > 0).expect("there is no room for all");
@@ -292,4 +295,117 @@ fn what_is_stored_while_a_block_is_made_huge_is_on_the_disk_after_a_sync() {
         }
         is_over.store(true, Relaxed);
     });
+}
+
+/// Returns a cache of 16 MiB and a region of as many bytes, with faults as messages or signals.
+fn region_of(test: &str, by_messages: bool, options: RegionOptions) -> Option<(PageCache, Region)> {
+    let cache = PageCache::builder().memory(Bytes(16 << 20)).huge_pages(false);
+    let cache = cache.set("dirty", "90").expect("a knob").build().expect("a cache");
+    let options = if by_messages { options.handlers(2) } else { options };
+    match cache.region(options) {
+        Ok(region) => Some((cache, region)),
+        Err(error) => {
+            eprintln!("SKIPPED: {test}: {error}");
+            None
+        }
+    }
+}
+
+/// Threads that serve faults map pages ahead of loads and of stores, as the accessing thread does.
+#[test]
+fn passes_over_a_region_cost_few_faults() {
+    const NR_PAGES: u64 = 1024;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    for by_messages in [true, false] {
+        fs::write(file.path(), vec![7; NR_PAGES as usize * PAGE]).expect("filled");
+        let over = || RegionOptions::over(file.path());
+        let zeros = || RegionOptions::anonymous(Bytes(NR_PAGES << PAGE_SHIFT));
+        for (is_write, options) in [(false, over()), (true, over()), (true, zeros())] {
+            let name = "passes_over_a_region_cost_few_faults";
+            let Some((_cache, region)) = region_of(name, by_messages, options) else { return };
+            let pass = |value: u64| {
+                let before = region.stats();
+                for page in 0..NR_PAGES as usize {
+                    let word = &region.words()[page * 512];
+                    match is_write {
+                        true => word.store(value, Relaxed),
+                        false => assert_eq!(word.load(Relaxed), 0x0707_0707_0707_0707),
+                    }
+                }
+                let after = region.stats();
+                after.missing_faults + after.minor_faults + after.wp_faults
+                    - (before.missing_faults + before.minor_faults + before.wp_faults)
+            };
+            let nr_faults = pass(1);
+            assert!(nr_faults <= NR_PAGES / 4, "{nr_faults}, {by_messages}, {is_write}");
+            if is_write {
+                // Written back, and so protected.
+                region.sync().expect("written");
+                let nr_faults = pass(2);
+                assert!(nr_faults <= NR_PAGES / 8, "{nr_faults} again, {by_messages}");
+                assert!(
+                    (0..NR_PAGES as usize)
+                        .all(|page| region.words()[page * 512].load(Relaxed) == 2)
+                );
+            }
+        }
+    }
+    assert_eq!(fs::read(file.path()).expect("read")[..8], 2_u64.to_ne_bytes());
+}
+
+#[test]
+fn a_failed_access_is_reported_before_it_ends() {
+    let reported = Arc::new(std::sync::Mutex::new(String::new()));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), vec![7; 4 * PAGE]).expect("filled");
+    let told = Arc::clone(&reported);
+    let options = RegionOptions::over(file.path())
+        .on_failure(move |error| *told.lock().expect("no panic") = error.to_string());
+    let name = "a_failed_access_is_reported_before_it_ends";
+    let Some((cache, region)) = region_of(name, true, options) else { return };
+    file.as_file().set_len(PAGE as u64 + 1).expect("cut");
+    let serve = |index| {
+        let engine = &cache.shared.engine;
+        region.faults.serve(engine, &region.mapping, index, Some(false), |_| {})
+    };
+    assert_eq!([0, 1].map(serve), [Served::Yes; 2]);
+    assert_eq!(serve(2), Served::No);
+    let told = reported.lock().expect("no panic").clone();
+    assert!(told.contains("has shrunk to 4097 bytes"), "{told}");
+    let SyncError::Store(source) = region.sync().expect_err("it has shrunk") else { panic!() };
+    assert_eq!(source.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+/// Pages past the end are dropped, as the kernel drops them, and the file stays short.
+#[test]
+fn write_back_does_not_grow_a_file_that_has_shrunk() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), vec![7; 8 * PAGE]).expect("filled");
+    let name = "write_back_does_not_grow_a_file_that_has_shrunk";
+    let options = RegionOptions::over(file.path());
+    let Some((cache, region)) = region_of(name, true, options) else { return };
+    region.write(0, &vec![8; 8 * PAGE]).expect("stored");
+    file.as_file().set_len(5000).expect("cut");
+    region.sync().expect_err("it has shrunk");
+    cache.flush_all().expect("nothing is left to write");
+    drop(region);
+    assert_eq!(fs::read(file.path()).expect("read"), vec![8; 5000]);
+}
+
+#[test]
+fn regions_of_one_file_may_be_read_beside_each_other_and_not_written() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), [7; PAGE]).expect("filled");
+    let read_only = || RegionOptions::over(file.path()).read_only();
+    let name = "regions_of_one_file_may_be_read_beside_each_other_and_not_written";
+    let Some((cache, first)) = region_of(name, true, read_only()) else { return };
+    file.as_file().set_len(3 * PAGE as u64).expect("grown");
+    let second = cache.region(read_only()).expect("both only read");
+    assert_eq!((first.len(), second.len()), (PAGE as u64, 3 * PAGE as u64));
+    let written = cache.region(RegionOptions::over(file.path()));
+    assert!(matches!(written, Err(CreateRegionError::InUse { .. })), "{written:?}");
+    drop((first, second));
+    let _written = cache.region(RegionOptions::over(file.path())).expect("no reader is left");
+    let read = cache.region(read_only());
+    assert!(matches!(read, Err(CreateRegionError::InUse { .. })), "{read:?}");
 }

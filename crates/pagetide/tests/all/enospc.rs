@@ -84,7 +84,14 @@ fn failed_close(small: &SmallFs) -> (PageCache, Vec<u8>) {
     let contents = pattern_at(0, NR_PAGES * PAGE);
     file.write_at(&contents, 0).unwrap();
     drop(file);
-    cache.flush_all().unwrap_err();
+    match cache.flush_all().unwrap_err() {
+        SyncError::Unwritten { path, nr_bytes, nr_files, source } => {
+            assert_eq!(path, Some(small.path().join("data")));
+            assert!(nr_bytes >= ((NR_PAGES - NR_FREE) * PAGE) as u64, "{nr_bytes}");
+            assert_eq!((nr_files, source.raw_os_error()), (1, Some(libc::ENOSPC)));
+        }
+        other => panic!("{other:?}"),
+    }
     make_room(&ballast);
     (cache, contents)
 }

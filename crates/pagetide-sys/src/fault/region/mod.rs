@@ -341,16 +341,16 @@ impl RegionMemory {
         nr_done
     }
 
-    /// As [`RegionMemory::fill`], read-only, with the bytes of consecutive frames, which are then
-    /// emptied. The pages are in memory twice meanwhile.
+    /// As [`RegionMemory::fill`], with the bytes of consecutive frames, which are then emptied. The
+    /// pages are in memory twice meanwhile.
     ///
     /// # Safety
     /// As of [`RegionMemory::map`], for each page.
-    pub(crate) unsafe fn map_run(&self, pages: Range<u32>, frame: u32) -> u32 {
+    pub(crate) unsafe fn map_run(&self, pages: Range<u32>, frame: u32, write: bool) -> u32 {
         let frames = frame..frame + pages.len() as u32;
         let source = self.lender.arena().memory().addresses(frames.clone()).start;
         // SAFETY: S25 (by the caller's word): the frames are only read.
-        let nr_done = unsafe { self.fill(pages, source, false) };
+        let nr_done = unsafe { self.fill(pages, source, write) };
         // SAFETY: S4, S25 (by the caller's word): the pages are at the user's place now.
         unsafe { self.lender.empty_frames(frames.take(nr_done as usize)) };
         nr_done
@@ -414,6 +414,24 @@ impl RegionMemory {
             self.note(page, UserAccess::Read);
             self.note_in_parts(page);
         });
+    }
+
+    /// Lets the user write consecutive mapped pages, in one call. If the kernel refuses, the next
+    /// store faults again.
+    ///
+    /// # Safety
+    /// The caller has the pages locked (S25), and no slice of them.
+    pub(crate) unsafe fn unprotect(&self, pages: Range<u32>) {
+        for page in pages.clone() {
+            assert_ne!(
+                self.access(page.into()),
+                UserAccess::None,
+                "S25: it has no access to raise"
+            );
+            self.note(page, UserAccess::Write);
+            self.note_in_parts(page);
+        }
+        let _ = self.uffd.protect(self.user.addresses(pages), false);
     }
 
     /// Makes the user's next touch raise SIGBUS, or SIGSEGV without poison support. Does nothing if

@@ -494,9 +494,9 @@ fn pages_that_are_mapped_together_are_read_without_a_fault_and_leave_together() 
                 Some(page)
             })
             .collect();
-        assert_eq!(Lock::map_run_to_read(&mut locks), 4, "frames follow each other so far");
-        assert_eq!(Lock::map_run_to_read(&mut locks), 0, "they are mapped");
-        assert_eq!(Lock::map_run_to_read(&mut locks[4..]), 1);
+        assert_eq!(Lock::map_run(&mut locks, false), 4, "frames follow each other so far");
+        assert_eq!(Lock::map_run(&mut locks, false), 0, "they are mapped");
+        assert_eq!(Lock::map_run(&mut locks[4..], false), 1);
         let sixth = locks[6].as_mut().expect("locked");
         let nr_filled = Lock::fill_users([sixth].into_iter(), &[77; FRAME_BYTES], false);
         assert_eq!(nr_filled, 1);

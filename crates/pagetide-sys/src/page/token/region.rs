@@ -111,12 +111,12 @@ impl<H: PageHandle> Lock<H> {
         nr_done
     }
 
-    /// Lets the region's user read consecutive unmapped pages in consecutive frames. Returns the
-    /// number of pages mapped, from the first.
+    /// Lets the region's user read consecutive unmapped pages in consecutive frames, or also write.
+    /// Returns the number of pages mapped, from the first.
     ///
     /// # Cost
     /// A copy of each page, and two system calls. The pages use twice their memory meanwhile.
-    pub fn map_run_to_read(pages: &mut [Option<Lock<H>>]) -> usize {
+    pub fn map_run(pages: &mut [Option<Lock<H>>], write: bool) -> usize {
         let place_of = |one: &Option<Lock<H>>| {
             let one = one.as_ref()?;
             let (region, place) = one.page().region()?;
@@ -133,7 +133,31 @@ impl<H: PageHandle> Lock<H> {
             return 0;
         };
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
-        unsafe { region.map_run(start..start + nr, frame) as usize }
+        unsafe { region.map_run(start..start + nr, frame, write) as usize }
+    }
+
+    /// Lets the region's user write consecutive pages that the user may read. Returns the number of
+    /// pages, from the first. The caller has marked them dirty.
+    ///
+    /// # Cost
+    /// One system call.
+    pub fn unprotect_run(pages: &mut [Option<Lock<H>>]) -> usize {
+        let place_of = |one: &Option<Lock<H>>| {
+            let (region, place) = one.as_ref()?.page().region()?;
+            let is_protected = region.access(place.into()) == UserAccess::Read;
+            is_protected.then_some((std::ptr::from_ref(region), place))
+        };
+        let Some((of, start)) = pages.first().and_then(place_of) else { return 0 };
+        let follows = |(nth, one): &(usize, &Option<Lock<H>>)| {
+            place_of(one) == Some((of, start + *nth as u32))
+        };
+        let nr = pages.iter().enumerate().take_while(follows).count() as u32;
+        let Some((region, _)) = pages[0].as_ref().and_then(|one| one.page().region()) else {
+            return 0;
+        };
+        // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
+        unsafe { region.unprotect(start..start + nr) };
+        nr as usize
     }
 
     /// Does [`Lock::map_user`] for an unmapped page, but keeps the frame's memory until

@@ -6,6 +6,7 @@ use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use crate::memory::store::Backing;
+use pagetide_core::units::Bytes;
 use std::io;
 use std::ops::Range;
 
@@ -56,6 +57,11 @@ impl File {
         let mapping = &self.handle.mapping;
         let _no_write_back = lock(&mapping.flush);
         mapping.dirty.is_empty()
+    }
+
+    /// Returns the bytes that are not written back yet, in whole pages.
+    pub fn dirty_bytes(&self) -> u64 {
+        Bytes::from_pages(self.handle.mapping.dirty.nr()).0
     }
 
     /// Makes data and metadata durable (times, links).

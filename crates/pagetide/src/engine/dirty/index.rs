@@ -57,6 +57,14 @@ impl DirtyIndex {
         }
     }
 
+    /// Returns the number of dirty pages.
+    pub(crate) fn nr(&self) -> u64 {
+        match self {
+            DirtyIndex::OfFile(tree) => lock(tree).len() as u64,
+            DirtyIndex::OfRegion(set) => set.nr(),
+        }
+    }
+
     pub(crate) fn is_partial(&self, index: u64) -> bool {
         let is_partial = |tree: &BTreeMap<u64, Written>| Some(!tree.get(&index)?.is_whole());
         self.in_tree(is_partial).flatten().unwrap_or(false)

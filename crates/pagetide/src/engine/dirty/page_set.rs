@@ -62,6 +62,11 @@ impl PageSet {
         self.used_parts(0).next().is_none()
     }
 
+    /// Returns the number of pages, which may change meanwhile.
+    pub(crate) fn nr(&self) -> u64 {
+        self.used_parts(0).map(|(_, part)| part.nr.load(Relaxed)).sum()
+    }
+
     pub(crate) fn last(&self) -> Option<u64> {
         self.used_parts(0).rev().find_map(|(first, part)| {
             let mut words = part.words.iter().map(|word| word.load(Relaxed)).enumerate().rev();

@@ -108,7 +108,9 @@ impl WriteError {
 impl SyncError {
     fn kind(&self) -> ErrorKind {
         match self {
-            SyncError::Writeback(source) | SyncError::Store(source) => source.kind(),
+            SyncError::Writeback(source)
+            | SyncError::Unwritten { source, .. }
+            | SyncError::Store(source) => source.kind(),
             SyncError::WouldDeadlock { .. } => ErrorKind::Deadlock,
         }
     }
@@ -210,10 +212,16 @@ mod tests {
             kind_of(WriteError::Store { offset, len, source: refused() }),
             kind_of(WriteError::SetLen { len, source: refused() }),
             kind_of(SyncError::Writeback(refused())),
+            kind_of(SyncError::Unwritten {
+                path: None,
+                nr_bytes: 1,
+                nr_files: 1,
+                source: refused(),
+            }),
             kind_of(SyncError::Store(refused())),
             kind_of(AdviseError::Writeback(refused())),
         ];
-        assert_eq!(kinds, [ErrorKind::PermissionDenied; 12]);
+        assert_eq!(kinds, [ErrorKind::PermissionDenied; 13]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use pagetide_core::tiering::TieringKnobError;
 use pagetide_core::units::Bytes;
 use pagetide_sys::ReserveError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error in building a page cache.
 #[derive(Debug, thiserror::Error)]
@@ -281,6 +281,23 @@ pub enum SyncError {
     /// or repair the device, then sync again.
     #[error("writing back failed: {0}; the data stays in memory, dirty")]
     Writeback(#[source] io::Error),
+    /// A call for all files could not write back this file, the first of `nr_files` such files. The
+    /// pages are still dirty. Free disk space or repair the device, then flush or sync again.
+    #[error(
+        "{nr_bytes} bytes of {} could not be written: {source}; they stay in memory, dirty{}",
+        name_of(path.as_deref()),
+        others(*nr_files)
+    )]
+    Unwritten {
+        /// Path of the file. `None` for a store of the caller or an unnamed file.
+        path: Option<PathBuf>,
+        /// Dirty bytes of the file, in whole pages.
+        nr_bytes: u64,
+        /// Number of files that could not be written back.
+        nr_files: usize,
+        /// Store's error.
+        source: io::Error,
+    },
     /// The store could not be made durable. If the machine fails, any write since the last good
     /// sync may be lost, and no later sync can tell which. Write important data again.
     #[error("the store could not be made durable: {0}")]
@@ -291,6 +308,17 @@ pub enum SyncError {
         /// Guard's page.
         index: u64,
     },
+}
+
+fn name_of(path: Option<&Path>) -> String {
+    path.map_or_else(|| "a file without a name".to_owned(), |path| path.display().to_string())
+}
+
+fn others(nr_files: usize) -> String {
+    match nr_files {
+        0 | 1 => String::new(),
+        _ => format!(", as do bytes of {} more files", nr_files - 1),
+    }
 }
 
 /// An error in applying advice.
@@ -415,9 +443,9 @@ pub enum ResizeError {
 impl From<SyncError> for AdviseError {
     fn from(error: SyncError) -> AdviseError {
         match error {
-            SyncError::Writeback(source) | SyncError::Store(source) => {
-                AdviseError::Writeback(source)
-            }
+            SyncError::Writeback(source)
+            | SyncError::Unwritten { source, .. }
+            | SyncError::Store(source) => AdviseError::Writeback(source),
             SyncError::WouldDeadlock { index } => AdviseError::WouldDeadlock { index },
         }
     }

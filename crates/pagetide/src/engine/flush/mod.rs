@@ -98,6 +98,9 @@ impl Flusher {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
+        if let Err(shrunk) = mapping.check_not_shrunk() {
+            mapping.record_error(&shrunk);
+        }
         span!("write_back", file = mapping.id.0);
         let pass = Pass::new(&self.pages, &self.io, mapping, &backing, scope);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
@@ -108,12 +111,26 @@ impl Flusher {
 
     /// Writes back all mappings that are not swapped.
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
+        self.flush_each(on_locked, |_| {})
+    }
+
+    /// Does [`Flusher::flush_all`], and calls `on_failure` for each mapping with pages that could
+    /// not be written.
+    pub(crate) fn flush_each(
+        &self,
+        on_locked: OnLocked,
+        mut on_failure: impl FnMut(&Arc<Mapping>),
+    ) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
-            total.add(match on_locked {
+            let flushed = match on_locked {
                 OnLocked::End => self.flush(mapping, 0..u64::MAX),
                 OnLocked::Skip => self.flush_unlocked(mapping),
-            });
+            };
+            if flushed.nr_failed > 0 {
+                on_failure(mapping);
+            }
+            total.add(flushed);
             self.close_if_idle(mapping);
         }
         total

@@ -352,10 +352,16 @@ impl<'e> Pass<'e> {
             return None;
         }
         let written = self.mapping.dirty.take(page.index().0).unwrap_or(Written::WHOLE);
+        let nr_bytes = self.mapping.bytes_in_page(page.index());
         lock.protect_from_user();
+        if nr_bytes == 0 {
+            // The file has shrunk: the page is dropped, as the kernel does.
+            folio.clear(Flags::DIRTY);
+            self.pages.uncount_dirty(self.mapping, 1);
+            return None;
+        }
         lock.read(0, target);
         folio.update(|flags| Some(flags.without(Flags::DIRTY).with(Flags::WRITEBACK)));
-        let nr_bytes = self.mapping.bytes_in_page(page.index());
         Some(Snapshot { page: Copied { frame, written }, nr_bytes })
     }
 

@@ -1,0 +1,99 @@
+//! A copy of a file that is written page by page, for arrays in mode "c".
+//!
+//! ```text
+//!   page       0   1   2   3   4
+//!   written    -   x   -   -   x     x read from a file without a name, - from the file itself
+//! ```
+
+use pagetide::{PAGE_BYTES, Store};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const WORD_BITS: u64 = u64::BITS as u64;
+
+/// The bytes of a file, and changes of them that reach no file with a name.
+#[derive(Clone)]
+pub(crate) struct Overlay(Arc<Inner>);
+
+struct Inner {
+    file: File,
+    len: u64,
+    changes: File,
+    written: Box<[AtomicU64]>,
+}
+
+impl Overlay {
+    /// # Errors
+    /// Fails if the file or a file without a name in `folder` cannot be opened.
+    pub(crate) fn over(path: &Path, folder: Option<&Path>) -> io::Result<Overlay> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let folder = folder.map_or_else(default_folder, Path::to_owned);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600);
+        let changes = options.open(folder)?;
+        let nr_words = len.div_ceil(PAGE).div_ceil(WORD_BITS);
+        let written = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
+        Ok(Overlay(Arc::new(Inner { file, len, changes, written })))
+    }
+}
+
+impl Inner {
+    fn is_written(&self, page: u64) -> bool {
+        let word = &self.written[(page / WORD_BITS) as usize];
+        word.load(Relaxed) & (1 << (page % WORD_BITS)) != 0
+    }
+}
+
+/// Calls of one page never overlap if one of them is a write, so the bits need no order.
+impl Store for Overlay {
+    fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let Overlay(inner) = self;
+        if offset >= inner.len {
+            return Ok(0);
+        }
+        let is_written = inner.is_written(offset / PAGE);
+        let pages = offset / PAGE..inner.len.min(offset + target.len() as u64).div_ceil(PAGE);
+        let nr_alike = pages.take_while(|page| inner.is_written(*page) == is_written).count();
+        let end = ((offset / PAGE + nr_alike as u64) * PAGE).min(inner.len);
+        let target_len = target.len();
+        let target = &mut target[..target_len.min((end - offset) as usize)];
+        match is_written {
+            true => inner.changes.read_exact_at(target, offset)?,
+            false => inner.file.read_exact_at(target, offset)?,
+        }
+        Ok(target.len())
+    }
+
+    fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize> {
+        let Overlay(inner) = self;
+        inner.changes.write_all_at(source, offset)?;
+        for page in offset / PAGE..(offset + source.len() as u64).div_ceil(PAGE) {
+            let word = &inner.written[(page / WORD_BITS) as usize];
+            word.fetch_or(1 << (page % WORD_BITS), Relaxed);
+        }
+        Ok(source.len())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len)
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Returns the folder of anonymous regions: `TMPDIR`, or else `/var/tmp`.
+fn default_folder() -> PathBuf {
+    std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
+}
