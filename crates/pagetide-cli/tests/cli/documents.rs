@@ -36,18 +36,20 @@ fn documents() -> Vec<(String, String)> {
     paths.iter().map(read).collect()
 }
 
-/// Returns the lines of all blocks of shell commands, without their comments.
-fn shell_lines(text: &str) -> Vec<String> {
+/// Returns the commands of all blocks of shell commands, without their comments.
+fn shell_commands(text: &str) -> Vec<String> {
     let mut is_inside = false;
-    let mut lines = Vec::new();
+    let mut commands = String::new();
     for line in text.lines() {
         if line.starts_with("```") {
             is_inside = line == "```sh";
         } else if is_inside {
-            lines.push(line.split(" #").next().unwrap_or(line).trim().to_owned());
+            commands.push_str(line.split(" #").next().unwrap_or(line));
+            commands.push('\n');
         }
     }
-    lines
+    let commands = commands.replace("\\\n", "");
+    commands.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
 /// Returns the `pagetide` commands within sentences.
@@ -101,7 +103,7 @@ fn the_commands_in_blocks_succeed() {
     for (name, text) in documents() {
         let folder = tempfile::tempdir().unwrap();
         fresh_data(folder.path());
-        for line in shell_lines(&text).iter().filter(|line| !line.is_empty()) {
+        for line in shell_commands(&text) {
             let word = line.split(' ').next().unwrap();
             if OF_OTHERS.contains(&word) {
                 continue;
