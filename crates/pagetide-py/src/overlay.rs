@@ -29,14 +29,13 @@ struct Inner {
 
 impl Overlay {
     /// # Errors
-    /// Fails if the file or a file without a name in `folder` cannot be opened.
-    pub(crate) fn over(path: &Path, folder: Option<&Path>) -> io::Result<Overlay> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let folder = folder.map_or_else(default_folder, Path::to_owned);
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600);
-        let changes = options.open(folder)?;
+    /// Fails if `file` is a folder, or its length cannot be read.
+    pub(crate) fn over(file: File, changes: File) -> io::Result<Overlay> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let len = metadata.len();
         let nr_words = len.div_ceil(PAGE).div_ceil(WORD_BITS);
         let written = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
         Ok(Overlay(Arc::new(Inner { file, len, changes, written })))
@@ -93,7 +92,16 @@ impl Store for Overlay {
     }
 }
 
+/// Opens a file without a name.
+///
+/// # Errors
+/// Fails with the system's error, if the folder's file system has no such files, or no room.
+pub(crate) fn open_nameless(folder: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(folder)
+}
+
 /// Returns the folder of anonymous regions: `TMPDIR`, or else `/var/tmp`.
-fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
 }
