@@ -47,6 +47,30 @@ impl Inner {
         let word = &self.written[(page / WORD_BITS) as usize];
         word.load(Relaxed) & (1 << (page % WORD_BITS)) != 0
     }
+
+    /// Reads from the file. If the file has shrunk, its last page ends with zeros.
+    ///
+    /// # Errors
+    /// Fails with the system's error, or if the file ends at `offset` or before.
+    fn read_file(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut nr_read = 0;
+        while nr_read < target.len() {
+            match self.file.read_at(&mut target[nr_read..], offset + nr_read as u64) {
+                Ok(0) => break,
+                Ok(nr) => nr_read += nr,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if nr_read == 0 && !target.is_empty() {
+            let said = format!("the file has shrunk, under an array of {} bytes", self.len);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+        }
+        let page_end = (offset + nr_read as u64).next_multiple_of(PAGE) - offset;
+        let nr_filled = target.len().min(page_end as usize);
+        target[nr_read..nr_filled].fill(0);
+        Ok(nr_filled)
+    }
 }
 
 /// Calls of one page never overlap if one of them is a write, so the bits need no order.
@@ -63,10 +87,9 @@ impl Store for Overlay {
         let target_len = target.len();
         let target = &mut target[..target_len.min((end - offset) as usize)];
         match is_written {
-            true => inner.changes.read_exact_at(target, offset)?,
-            false => inner.file.read_exact_at(target, offset)?,
+            true => inner.changes.read_exact_at(target, offset).map(|()| target.len()),
+            false => inner.read_file(target, offset),
         }
-        Ok(target.len())
     }
 
     fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize> {

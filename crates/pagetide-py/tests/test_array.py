@@ -412,6 +412,12 @@ def test_a_file_that_shrinks_is_no_zeros_and_does_not_grow_back(path, contents, 
     assert path.read_bytes() == expected
 
 
+def test_copies_on_write_of_a_file_that_shrinks_have_its_last_bytes(path, contents, faults):
+    status, said, complaint = run_python(SHRUNK, path, "c", faults)
+    assert said == f"nothing\n{sum(contents[:100_001])}\n", (said, complaint)
+    assert status == -7 and str(path) in complaint and "shrunk" in complaint
+
+
 def test_dirty_pages_of_a_file_that_shrank_do_not_grow_it(tmp_path):
     path = tmp_path / "shrunk"
     with pagetide.PageCache("4M", background=False) as cache:
