@@ -683,7 +683,7 @@ int pt_region_get_stats(const struct pt_region *region, struct pt_region_stats *
 // Makes an empty policy with a name from `pagetide policies`, as "s3fifo".
 //
 // Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of
-// more than 2^28 entries. Cost: reserves all memory, some 150 bytes for each entry.
+// more than 2^28 entries. Cost: reserves all memory, some 200 bytes for each entry.
 int pt_policy_open(const char *name,
                    const struct pt_policy_options *wanted,
                    struct pt_policy **policy);
@@ -712,7 +712,7 @@ int64_t pt_policy_insert(struct pt_policy *policy,
                          uint64_t len,
                          const uint64_t **evicted);
 
-// Returns the number of keys evicted by the last insert or resize, and their array as
+// Returns the number of keys evicted by the last insert, evict or resize, and their array as
 // pt_policy_insert.
 int64_t pt_policy_evicted(const struct pt_policy *policy, const uint64_t **evicted);
 

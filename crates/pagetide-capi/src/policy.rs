@@ -69,7 +69,7 @@ unsafe impl Growing for pt_policy_stats {
 /// Makes an empty policy with a name from `pagetide policies`, as "s3fifo".
 ///
 /// Errors: -EINVAL for an unknown name (the message lists the names), and a capacity of 0 or of
-/// more than 2^28 entries. Cost: reserves all memory, some 150 bytes for each entry.
+/// more than 2^28 entries. Cost: reserves all memory, some 200 bytes for each entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_policy_open(
     name: *const c_char,
@@ -138,7 +138,7 @@ pub extern "C" fn pt_policy_insert(
     })
 }
 
-/// Returns the number of keys evicted by the last insert or resize, and their array as
+/// Returns the number of keys evicted by the last insert, evict or resize, and their array as
 /// pt_policy_insert.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_policy_evicted(

@@ -1,9 +1,9 @@
 //! The page cache, the compiled half of `pagetide.PageCache`.
 
 use crate::call::detached;
-use crate::errors::{parse, raise, raise_on, raise_unwritten};
+use crate::errors::{parse, raise, raise_of, raise_on, raise_unwritten};
 use crate::file::{Mode, RawFile};
-use crate::overlay::Overlay;
+use crate::overlay::{self, Overlay};
 use crate::process::Local;
 use crate::region::{FaultsBy, PyRegion};
 use crate::sizes;
@@ -14,6 +14,7 @@ use pagetide::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -119,7 +120,10 @@ impl Cache {
         folder: Option<PathBuf>,
     ) -> PyResult<PyRegion> {
         let (cache, faults) = (self.get()?, faults.parse::<FaultsBy>()?);
-        let overlay = detached(py, || Overlay::over(&path, folder.as_deref()))?;
+        let folder = folder.unwrap_or_else(overlay::default_folder);
+        let changes = detached(py, || overlay::open_nameless(&folder))?;
+        let changes = changes.map_err(|error| raise_of(&folder, error))?;
+        let overlay = detached(py, || Overlay::over(fs::File::open(&path)?, changes))?;
         let overlay = overlay.map_err(|error| raise_on(&path, error))?;
         let options = || {
             let options = RegionOptions::over_store(Box::new(overlay.clone()));

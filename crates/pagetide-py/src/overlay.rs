@@ -29,14 +29,13 @@ struct Inner {
 
 impl Overlay {
     /// # Errors
-    /// Fails if the file or a file without a name in `folder` cannot be opened.
-    pub(crate) fn over(path: &Path, folder: Option<&Path>) -> io::Result<Overlay> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let folder = folder.map_or_else(default_folder, Path::to_owned);
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600);
-        let changes = options.open(folder)?;
+    /// Fails if `file` is a folder, or its length cannot be read.
+    pub(crate) fn over(file: File, changes: File) -> io::Result<Overlay> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let len = metadata.len();
         let nr_words = len.div_ceil(PAGE).div_ceil(WORD_BITS);
         let written = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
         Ok(Overlay(Arc::new(Inner { file, len, changes, written })))
@@ -47,6 +46,30 @@ impl Inner {
     fn is_written(&self, page: u64) -> bool {
         let word = &self.written[(page / WORD_BITS) as usize];
         word.load(Relaxed) & (1 << (page % WORD_BITS)) != 0
+    }
+
+    /// Reads from the file. If the file has shrunk, its last page ends with zeros.
+    ///
+    /// # Errors
+    /// Fails with the system's error, or if the file ends at `offset` or before.
+    fn read_file(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut nr_read = 0;
+        while nr_read < target.len() {
+            match self.file.read_at(&mut target[nr_read..], offset + nr_read as u64) {
+                Ok(0) => break,
+                Ok(nr) => nr_read += nr,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if nr_read == 0 && !target.is_empty() {
+            let said = format!("the file has shrunk, under an array of {} bytes", self.len);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+        }
+        let page_end = (offset + nr_read as u64).next_multiple_of(PAGE) - offset;
+        let nr_filled = target.len().min(page_end as usize);
+        target[nr_read..nr_filled].fill(0);
+        Ok(nr_filled)
     }
 }
 
@@ -64,10 +87,9 @@ impl Store for Overlay {
         let target_len = target.len();
         let target = &mut target[..target_len.min((end - offset) as usize)];
         match is_written {
-            true => inner.changes.read_exact_at(target, offset)?,
-            false => inner.file.read_exact_at(target, offset)?,
+            true => inner.changes.read_exact_at(target, offset).map(|()| target.len()),
+            false => inner.read_file(target, offset),
         }
-        Ok(target.len())
     }
 
     fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize> {
@@ -93,7 +115,16 @@ impl Store for Overlay {
     }
 }
 
+/// Opens a file without a name.
+///
+/// # Errors
+/// Fails with the system's error, if the folder's file system has no such files, or no room.
+pub(crate) fn open_nameless(folder: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(folder)
+}
+
 /// Returns the folder of anonymous regions: `TMPDIR`, or else `/var/tmp`.
-fn default_folder() -> PathBuf {
+pub(crate) fn default_folder() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
 }

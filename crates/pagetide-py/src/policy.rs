@@ -4,7 +4,7 @@
 
 use crate::errors::{parse, raise};
 use pagetide::policy::{Capacity, Policy, PolicyBuilder, PolicyName, key_of};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -15,20 +15,16 @@ pub(crate) struct RawPolicy {
     entry_bytes: u64,
 }
 
-/// A key: a number, or bytes that are hashed.
-#[derive(FromPyObject)]
-enum Key<'py> {
-    Number(u64),
-    Bytes(Bound<'py, PyBytes>),
-}
-
-impl Key<'_> {
-    fn number(&self) -> u64 {
-        match self {
-            Key::Number(number) => *number,
-            Key::Bytes(bytes) => key_of(bytes.as_bytes()),
-        }
+/// Returns the number of a key: a number, or bytes that are hashed.
+fn number_of(key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    const KEYS: &str = "a key is a number from 0 to 2^64 - 1, or bytes";
+    if let Ok(bytes) = key.cast::<PyBytes>() {
+        return Ok(key_of(bytes.as_bytes()));
     }
+    key.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(key.py()) {
+        true => PyOverflowError::new_err(format!("{KEYS}, not {key}")),
+        false => PyTypeError::new_err(format!("{KEYS}, not of type {}", key.get_type())),
+    })
 }
 
 #[pymethods]
@@ -47,12 +43,12 @@ impl RawPolicy {
         Ok(RawPolicy { policy: policy.map_err(raise)?, entry_bytes })
     }
 
-    fn access(&mut self, key: Key<'_>) -> bool {
-        self.policy.access(key.number())
+    fn access(&mut self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.policy.access(number_of(key)?))
     }
 
-    fn insert(&mut self, key: Key<'_>, bytes: u64) -> PyResult<Vec<u64>> {
-        let inserted = self.policy.insert_sized(key.number(), bytes);
+    fn insert(&mut self, key: &Bound<'_, PyAny>, bytes: u64) -> PyResult<Vec<u64>> {
+        let inserted = self.policy.insert_sized(number_of(key)?, bytes);
         inserted.map(<[u64]>::to_vec).map_err(raise)
     }
 
@@ -60,24 +56,24 @@ impl RawPolicy {
         self.policy.evicted().to_vec()
     }
 
-    fn remove(&mut self, key: Key<'_>) -> bool {
-        self.policy.remove(key.number())
+    fn remove(&mut self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.policy.remove(number_of(key)?))
     }
 
     fn evict(&mut self) -> Option<u64> {
         self.policy.evict()
     }
 
-    fn pin(&mut self, key: Key<'_>) -> bool {
-        self.policy.pin(key.number())
+    fn pin(&mut self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.policy.pin(number_of(key)?))
     }
 
-    fn unpin(&mut self, key: Key<'_>) -> bool {
-        self.policy.unpin(key.number())
+    fn unpin(&mut self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.policy.unpin(number_of(key)?))
     }
 
-    fn contains(&self, key: Key<'_>) -> bool {
-        self.policy.contains(key.number())
+    fn contains(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.policy.contains(number_of(key)?))
     }
 
     fn resize(&mut self, entries: Option<u64>, bytes: Option<u64>) -> PyResult<Vec<u64>> {

@@ -412,6 +412,12 @@ def test_a_file_that_shrinks_is_no_zeros_and_does_not_grow_back(path, contents, 
     assert path.read_bytes() == expected
 
 
+def test_copies_on_write_of_a_file_that_shrinks_have_its_last_bytes(path, contents, faults):
+    status, said, complaint = run_python(SHRUNK, path, "c", faults)
+    assert said == f"nothing\n{sum(contents[:100_001])}\n", (said, complaint)
+    assert status == -7 and str(path) in complaint and "shrunk" in complaint
+
+
 def test_dirty_pages_of_a_file_that_shrank_do_not_grow_it(tmp_path):
     path = tmp_path / "shrunk"
     with pagetide.PageCache("4M", background=False) as cache:
@@ -455,6 +461,30 @@ def test_copies_on_write_reach_no_file(tmp_path, faults):
     c = pagetide.PageCache("512K").array(path, "i4", mode="c")
     c += 1
     assert np.array_equal(c, plain + 1)
+
+
+def test_a_bad_folder_of_copies_on_write_is_named(cache, tmp_path):
+    path = tmp_path / "array"
+    path.write_bytes(bytes(100))
+    folder = tmp_path / "absent"
+    with pytest.raises(FileNotFoundError) as caught:
+        cache.region(path, mode="c", folder=folder)
+    assert caught.value.filename == str(folder)
+    with pytest.raises(IsADirectoryError):
+        cache.array(tmp_path, mode="c")
+
+
+def test_copies_on_write_begin_with_what_an_open_file_was_written(cache, tmp_path):
+    path = tmp_path / "array.npy"
+    np.save(path, np.arange(1000))
+    with cache.open(path, "r+") as f:
+        header = path.stat().st_size - 8000
+        f.pwrite(bytes(8), header + 80)
+        loaded = cache.load(path, mode="c")
+        assert loaded[9] == 9 and loaded[10] == 0
+        f.pwrite(bytes(8), header + 8000)
+        longer = cache.array(path, "i8", mode="c", offset=header)
+        assert len(longer) == 1001 and longer[1000] == 0
 
 
 @pytest.mark.parametrize("mode", ["r", "c", "r+", "w+", "readonly", "copyonwrite", "readwrite", "write"])

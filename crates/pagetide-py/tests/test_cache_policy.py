@@ -61,9 +61,17 @@ def test_bad_arguments_are_named():
         pagetide.CachePolicy("mru", entries=1)
     with pytest.raises(ValueError, match="less than one entry"):
         pagetide.CachePolicy("lru", entries=0)
+    with pytest.raises(ValueError, match="or no byte"):
+        pagetide.CachePolicy("lru", entries=5, bytes=0)
     with pytest.raises(ValueError, match="give entries or bytes"):
         pagetide.CachePolicy("lru")
     with pytest.raises(ValueError, match="too large"):
         pagetide.CachePolicy("lru", entries=1).resize(entries=2)
     with pytest.raises(OverflowError):
         pagetide.CachePolicy("lru", entries=-1)
+    policy = pagetide.CachePolicy("lru", entries=1)
+    for wrong, kind in ((-1, OverflowError), (2**64, OverflowError), ("a", TypeError), (1.5, TypeError)):
+        for call in (policy.access, policy.insert, policy.remove, policy.pin, policy.__contains__):
+            with pytest.raises(kind, match="a number from 0 to"):
+                call(wrong)
+    assert policy.insert(2**64 - 1) == [] and 2**64 - 1 in policy

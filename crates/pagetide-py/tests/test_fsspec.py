@@ -59,6 +59,15 @@ def test_one_cache_serves_equal_settings_and_pickles_are_settings(path):
     assert CachedFileSystem(cache=mine, skip_instance_cache=True).cache is mine
 
 
+def test_an_open_file_is_pickled_with_its_position(fs, path, contents):
+    """As dask does with the files of xarray."""
+    with fs.open(path) as file:
+        file.seek(100)
+        with pickle.loads(pickle.dumps(file)) as again:
+            assert again.tell() == 100 and again.read(10) == contents[100:110]
+            assert file.tell() == 100 and again.raw is not file.raw
+
+
 def test_others_read_through_it(path, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": range(1000), "b": ["x"] * 1000})

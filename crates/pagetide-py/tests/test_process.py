@@ -248,6 +248,27 @@ def test_a_write_that_fails_at_the_end_fails_the_process(tmp_path, kind):
 
 
 @needs_regions
+def test_a_fork_with_a_full_disk_writes_the_other_files(tmp_path):
+    pytest.importorskip("numpy", reason="numpy is not installed")
+    code = f"""{LIMITED}
+first, last = (cache.array(path + it, "u1", 100, "w+") for it in ("first", "last"))
+full = cache.array(path, "u1", 4 << 20, "w+")
+more = cache.array(path + "more", "u1", 100, "w+")
+limit()
+for array in (first, last, full, more):
+    array[:] = 5
+child = os.fork()
+if child == 0:
+    os._exit(int(sum(int(array[7]) for array in (first, last, more))))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    _, said, complaint = run_python(code, tmp_path / "full")
+    assert said == "15\n", complaint
+    assert "before a fork" in complaint and str(tmp_path / "full") in complaint
+    assert "Traceback" not in complaint, complaint
+
+
+@needs_regions
 def test_stores_to_an_array_that_fail_at_the_end_fail_the_process(tmp_path):
     pytest.importorskip("numpy", reason="numpy is not installed")
     code = f"{LIMITED}\na = cache.array(path, 'u1', 4 << 20, 'w+')\nlimit()\na[:] = 1\n"

@@ -365,3 +365,98 @@ fn threads_share_the_shards_of_a_policy() {
     let too_few = ShardedPolicy::new(PolicyName::Lru, Capacity::entries(3), 4).map(|_| ());
     assert_eq!(too_few, Err(CapacityError::Zero));
 }
+
+/// The passes of a policy meet all other entries first, in the worst case.
+#[test]
+fn the_one_free_entry_among_many_pinned_ones_is_evicted() {
+    for name in PolicyName::ALL.iter().copied() {
+        for free in [0, 777, 1999] {
+            let mut policy = policy(name, 2000);
+            (0..2000).for_each(|key| read(&mut policy, key));
+            (0..2000).for_each(|key| read(&mut policy, key % 500));
+            let free = if policy.contains(free) { free } else { 1999 };
+            let keys: Vec<u64> = (0..2000).filter(|key| policy.contains(*key)).collect();
+            let nr_pinned =
+                keys.iter().filter(|key| **key != free && policy.pin(**key)).count() as u64;
+            let mut fresh = 10_000;
+            while policy.len() < 2000 {
+                policy.insert(fresh).unwrap();
+                policy.pin(fresh);
+                fresh += 1;
+            }
+            assert_eq!(policy.insert(5000), Ok(&[free][..]), "{name} free {free} of {nr_pinned}");
+            assert_eq!(policy.evict(), Some(5000), "{name}");
+            assert_eq!(policy.evict(), None, "{name}");
+            policy.validate();
+        }
+    }
+}
+
+#[test]
+fn the_largest_keys_and_lengths_are_counted() {
+    for name in PolicyName::ALL.iter().copied() {
+        let mut policy = policy(name, 3);
+        assert_eq!(policy.insert_sized(u64::MAX, u64::MAX), Ok(&[][..]), "{name}");
+        assert!(policy.access(u64::MAX) && !policy.access(0));
+        assert_eq!(policy.insert_sized(0, 1), Ok(&[u64::MAX][..]), "{name}");
+        assert_eq!(policy.insert_sized(u64::MAX, 7), Ok(&[][..]), "{name}");
+        assert_eq!(policy.insert_sized(u64::MAX, u64::MAX), Ok(&[0][..]), "{name}");
+        assert!(policy.pin(u64::MAX));
+        assert!(matches!(policy.insert_sized(0, 1), Err(InsertError::Pinned { .. })), "{name}");
+        assert_eq!(policy.insert_sized(0, 0), Ok(&[][..]), "{name}");
+        policy.validate();
+        assert!(policy.remove(u64::MAX));
+        policy.validate();
+    }
+}
+
+#[test]
+fn a_capacity_of_no_bytes_is_refused() {
+    let none = Capacity::entries(9).with_bytes(0);
+    assert_eq!(Policy::new(PolicyName::Lru, none).map(|_| ()), Err(CapacityError::Zero));
+    let few = Capacity::entries(100).with_bytes(3);
+    let sharded = ShardedPolicy::new(PolicyName::Lru, few, 4).map(|_| ());
+    assert_eq!(sharded, Err(CapacityError::Zero), "a shard could hold nothing");
+}
+
+#[test]
+fn the_lengths_in_all_shards_may_exceed_a_number() {
+    let policy = ShardedPolicy::new(PolicyName::Lru, Capacity::entries(1000), 4).unwrap();
+    (0..100).for_each(|key| policy.insert_sized(key, u64::MAX, |_| {}).unwrap());
+    assert_eq!(policy.stats().nr_bytes, u64::MAX);
+}
+
+#[test]
+fn a_policy_without_history_works() {
+    for name in PolicyName::ALL.iter().copied() {
+        let mut policy =
+            PolicyBuilder::new(name, Capacity::entries(100)).history(0).build().unwrap();
+        reads().iter().take(20_000).for_each(|key| read(&mut policy, *key));
+        policy.validate();
+    }
+}
+
+#[test]
+fn a_refused_resize_evicts_nothing() {
+    for name in PolicyName::ALL.iter().copied() {
+        let mut policy = policy(name, 500);
+        (0..500).for_each(|key| read(&mut policy, key));
+        let nr_pinned = (0..500).step_by(2).filter(|key| policy.pin(*key)).count() as u64;
+        let before = policy.stats();
+        assert!(policy.resize(Capacity::entries(nr_pinned - 1)).is_err());
+        assert_eq!((policy.stats(), policy.evicted()), (before, &[][..]), "{name}");
+        policy.resize(Capacity::entries(nr_pinned)).unwrap();
+        assert_eq!(policy.len(), nr_pinned, "{name}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_closure_leaves_the_shards_usable() {
+    let policy = ShardedPolicy::new("s3fifo".parse().unwrap(), Capacity::entries(4), 1).unwrap();
+    (0..4).for_each(|key| policy.insert(key, |_| {}).unwrap());
+    let panicking = std::panic::AssertUnwindSafe(|| policy.insert(9, |_| panic!("by the caller")));
+    std::panic::catch_unwind(panicking).unwrap_err();
+    assert!(policy.contains(9));
+    policy.insert(10, |_| {}).unwrap();
+    assert_eq!(policy.stats().nr_entries, 4);
+}

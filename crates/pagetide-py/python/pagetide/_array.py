@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from pagetide._cache import as_path
+from pagetide._cache import as_path, flush_files
 from pagetide._pagetide import Region
 
 _CHUNK_BYTES = 4 << 20
@@ -213,6 +213,8 @@ def over_file(cache, file, dtype, shape, mode, offset, order, faults):
     if offset < 0:
         raise ValueError(f"an offset of {offset} bytes is below 0")
     path, filename = as_path(file)
+    if mode == "c":
+        flush_files(path)
     if shape is None:
         if mode == "w+":
             raise ValueError("a new file needs a shape")
@@ -259,6 +261,8 @@ def over_npy(cache, file, mode, faults):
         raise ValueError(f"mode {mode!r}: one of r, r+, c")
     npy = np.lib.format
     path, _ = as_path(file)
+    if mode == "c":
+        flush_files(path)
     with open(path, "rb") as opened:
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
         version = npy.read_magic(opened)

@@ -152,6 +152,7 @@ class PageCache(_pagetide.Cache):
             return self._region_over(path, nbytes, mode, faults)
 
     def _private_region(self, path, faults, folder):
+        flush_files(path)
         shared = self._regions.get(_identity(path))
         if shared is not None and shared.writable:
             shared.flush()
@@ -209,6 +210,18 @@ def _busy(said, path):
 def _identity(path):
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino
+
+
+def flush_files(path):
+    """Write back what this process has written to the open files of a path."""
+    identity = _identity(path)
+    for file in list(LIVE_FILES):
+        try:
+            is_it = file.is_dirty_here and _identity(os.fsdecode(file.name)) == identity
+        except OSError:
+            continue
+        if is_it:
+            file.flush()
 
 
 def as_path(file):
@@ -293,12 +306,14 @@ _FLUSHING_WORKERS = set()
 
 def _flush_before_fork():
     """Files are what a child will find in the place of arrays."""
-    for cache in list(_LIVE):
-        if cache.is_here:
-            for region in list(cache._regions.values()):
-                if region.writable:
-                    region.flush()
     _RESTORED_LOCK.acquire()
+    regions = [it for cache in list(_LIVE) if cache.is_here for it in list(cache._regions.values())]
+    for region in regions:
+        if region.writable:
+            try:
+                region.flush()
+            except (OSError, ValueError) as error:
+                print(f"pagetide: before a fork: {error}", file=sys.stderr, flush=True)
 
 
 atexit.register(_flush_live)

@@ -33,7 +33,8 @@ class CachePolicy:
         ...         del contents[key]
 
     `entries` is a capacity in entries. `bytes` is one in bytes, for entries of `entry_bytes` on
-    average. A later `resize` allows up to `entries_max`.
+    average. If both are given, both are limits. A later `resize` allows up to `entries_max`, and
+    lifts the limit that it does not name.
     """
 
     def __init__(self, policy="pagetide", *, entries=None, bytes=None, entry_bytes=4096,
@@ -65,7 +66,7 @@ class CachePolicy:
         return self._raw.insert(key, bytes)
 
     def evicted(self):
-        """Return the keys evicted by the last insert or resize."""
+        """Return the keys evicted by the last insert, evict or resize."""
         return self._raw.evicted()
 
     def remove(self, key):
@@ -73,7 +74,7 @@ class CachePolicy:
         return self._raw.remove(key)
 
     def evict(self):
-        """Evict and return the next key, or return None if all keys are pinned."""
+        """Evict and return the next key, or return None if there is none without a pin."""
         return self._raw.evict()
 
     def pin(self, key):

@@ -69,7 +69,7 @@ class CachedFileSystem(LocalFileSystem):  # type: ignore[misc]
         if mode != "rb" or options.get("compression"):
             opened: IO[bytes] = super()._open(path, mode, block_size=block_size, **options)
             return opened
-        return Opened(self.cache.open(self._strip_protocol(path)))
+        return Opened(self.cache.open(self._strip_protocol(path)), self._shared)
 
     def cat_file(
         self, path: Any, start: int | None = None, end: int | None = None, **_: Any
@@ -83,13 +83,16 @@ class CachedFileSystem(LocalFileSystem):  # type: ignore[misc]
 class Opened(io.BufferedIOBase):
     """A file opened for reading, with a position for each thread that seeks.
 
-    A thread's seek and its next reads belong together, whatever other threads do meanwhile. A thread
-    that never sought reads on from the position that the last call left, and so do all others then,
-    until they seek: a file can be handed from thread to thread.
+    A thread's seek and its next reads belong together, if all threads that read have sought.
+    A thread that never sought reads on from the position that the last call left, and so do all
+    others then, until they seek: a file can be handed from thread to thread.
+
+    Pickled, it takes its path and position along, and is opened anew.
     """
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, cache: SharedCache) -> None:
         self.raw = file
+        self._cache = cache
         self.name = file.name
         self.mode = "rb"
         # For threads without a position of their own.
@@ -181,8 +184,17 @@ class Opened(io.BufferedIOBase):
         super().close()
         self.raw.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._cache, self.name, self.tell())
+
     def __repr__(self) -> str:
         return f"<pagetide.fsspec.Opened name={self.name!r}>"
+
+
+def _reopen(cache: SharedCache, path: str, position: int) -> Opened:
+    opened = Opened(cache.get().open(path), cache)
+    opened.seek(position)
+    return opened
 
 
 class _Cursor(io.RawIOBase):

@@ -84,6 +84,18 @@ impl Slots {
             && self.by_identity.get(&identity) == Some(&id)
         {
             self.by_identity.remove(&identity);
+            self.find_other_region(&mapping, identity);
+        }
+    }
+
+    /// Finds another read-only region over the file of a removed region.
+    fn find_other_region(&mut self, removed: &Mapping, identity: Identity) {
+        if !removed.is_region() {
+            return;
+        }
+        let other = self.iter().find(|other| other.identity == Some(identity));
+        if let Some(id) = other.map(|other| other.id) {
+            self.by_identity.insert(identity, id);
         }
     }
 }

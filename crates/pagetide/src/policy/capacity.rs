@@ -3,7 +3,7 @@
 use pagetide_core::page_alloc::FRAMES_MAX;
 use std::io;
 
-/// The capacity for a policy's entries, as a number or in bytes.
+/// The capacity of a policy: a number of entries, and perhaps a sum of their lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
     nr_entries: u64,
@@ -40,9 +40,10 @@ impl Capacity {
         self.bytes
     }
 
-    /// Returns the number of entries, at most `most`.
+    /// Returns the number of entries, from 1 to `most`.
     pub(super) fn check(self, most: u32) -> Result<u32, CapacityError> {
         match u32::try_from(self.nr_entries) {
+            _ if self.bytes == 0 => Err(CapacityError::Zero),
             Ok(0) => Err(CapacityError::Zero),
             Ok(nr_entries) if nr_entries <= most => Ok(nr_entries),
             _ => Err(CapacityError::TooLarge { given: self.nr_entries, most }),
@@ -64,9 +65,9 @@ pub(super) const ENTRIES_MAX: u32 = FRAMES_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CapacityError {
-    /// The capacity, or the average length of an entry, is 0. Ask for at least one entry, or one
-    /// for each shard.
-    #[error("the capacity is less than one entry")]
+    /// The capacity in entries or in bytes, or the average length of an entry, is 0. Ask for at
+    /// least one entry and one byte, or as many as there are shards.
+    #[error("the capacity is less than one entry, or no byte")]
     Zero,
     /// There are more entries than the policy was built for. Set `entries_max` on the builder, up
     /// to 2^28.

@@ -269,6 +269,7 @@ impl Entries {
                 self.take(FIRST, None)
             })
             .or_else(|| driver::alloc_slowly(self))
+            .or_else(|| if self.evict_one() { self.take(FIRST, None) } else { None })
     }
 
     /// Evicts until so many bytes fit.

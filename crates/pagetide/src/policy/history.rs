@@ -13,7 +13,8 @@
 use super::index::{Index, hash_of};
 use pagetide_core::lru::ShadowEntry;
 
-/// Instead of a shadow: none, or taken. A shadow has at most 60 bits, and is stored plus one.
+/// Marks a place without a shadow: unused, or taken. A shadow has at most 60 bits, and is stored
+/// plus one.
 const NONE: u64 = 0;
 
 pub(super) struct History {

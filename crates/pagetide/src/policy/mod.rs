@@ -40,7 +40,7 @@
 //! **Lengths.** A policy works on entries, whatever their length. A capacity in bytes is kept by
 //! evictions until the new entry fits.
 //!
-//! **Memory.** 64 bytes of descriptors, 16 to 32 of index and 12 of state for each entry, and 32 to
+//! **Memory.** 64 bytes of descriptors, 16 to 32 of index and 16 of state for each entry, and 32 to
 //! 48 bytes for each eviction in the history, plus the lists of the policy. All of it is reserved
 //! when the policy is built.
 //!
@@ -73,8 +73,8 @@ use entries::{Entries, Limits};
 use pagetide_core::ids::FrameId;
 use std::fmt;
 
-/// Evictions in the history for each entry.
-const HISTORY_MEMORIES: u64 = 2;
+/// Evictions in the default history for each entry.
+const HISTORY_PER_ENTRY: u64 = 2;
 /// The longest history.
 const HISTORY_MAX: u64 = 1 << 30;
 
@@ -110,9 +110,8 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets the number of evictions after which a key is forgotten. By default two for each entry.
-    /// At most 2^30.
-    /// Policies with ghosts or refaults lose hits with a shorter history.
+    /// Sets the number of evictions after which a key is forgotten. By default two for each entry,
+    /// and never more than 2^30. Policies with ghosts or refaults lose hits with a shorter history.
     pub fn history(mut self, nr_evictions: u64) -> PolicyBuilder {
         self.history = Some(nr_evictions);
         self
@@ -129,7 +128,7 @@ impl PolicyBuilder {
         let nr_entries = self.capacity.check(ENTRIES_MAX)?;
         let nr_max = self.entries_max.max(nr_entries.into());
         let nr_max = Capacity::entries(nr_max).check(ENTRIES_MAX)?;
-        let history = self.history.unwrap_or(HISTORY_MEMORIES * u64::from(nr_max));
+        let history = self.history.unwrap_or(HISTORY_PER_ENTRY * u64::from(nr_max));
         let history = history.min(HISTORY_MAX) as u32;
         let limits = Limits { nr_entries, bytes: self.capacity.nr_bytes() };
         Ok(Policy {
@@ -203,7 +202,7 @@ impl Policy {
         if has_room { Ok(&self.entries.evicted) } else { Err(self.pinned()) }
     }
 
-    /// Returns the keys evicted by the last insert or resize, including a failed one.
+    /// Returns the keys evicted by the last insert, evict or resize, including a failed one.
     pub fn evicted(&self) -> &[u64] {
         &self.entries.evicted
     }

@@ -23,10 +23,10 @@ pub struct ShardedPolicy {
 }
 
 impl ShardedPolicy {
-    /// Creates an empty policy of `nr_shards`, rounded up to a power of two.
+    /// Creates an empty policy of `nr_shards`, rounded up to a power of two, at most 2^16.
     ///
     /// # Errors
-    /// [`CapacityError`] if a shard has no entries, or too many.
+    /// [`CapacityError`] if a shard has no entries, no bytes, or too many entries.
     pub fn new(
         name: PolicyName,
         capacity: Capacity,

@@ -52,7 +52,8 @@ impl PolicyStats {
         self.evicted += evicted;
         self.removed += removed;
         self.nr_entries += nr_entries;
-        self.nr_bytes += nr_bytes;
+        // Lengths are the caller's, and each policy alone may count up to the largest number.
+        self.nr_bytes = self.nr_bytes.saturating_add(*nr_bytes);
         self.nr_pinned += nr_pinned;
     }
 }

@@ -45,6 +45,7 @@ const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 /// Consecutive write-back rounds that may fail: all parts of the swapped pages are tried by then.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
+/// Most pages that are locked and mapped together.
 const RUN_MAX: usize = 32;
 
 /// A fault is counted before its user resumes.

@@ -109,7 +109,12 @@ impl RegionOptions {
     }
 
     /// Calls `report` with the cause before an access to a page that cannot be provided ends with
-    /// SIGBUS. The call is on a thread of the region, while the accessing thread waits.
+    /// SIGBUS. The call is on a thread of the region. The accessing thread waits, and the page is
+    /// locked.
+    ///
+    /// # Concurrency
+    /// Several threads may call `report` at once. It must not access a region of this cache, for
+    /// which it may wait for ever. A panic ends the process.
     pub fn on_failure(
         mut self,
         report: impl Fn(&io::Error) + Send + Sync + 'static,

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Data and invariants: a small fixed number of streams. A fault outside all streams replaces the
-//! oldest. Nothing is allocated after start. Sequential stores to pages without contents are
-//! separate streams, for which zeros are mapped. Ignored: other stores.
+//! oldest. Nothing is allocated after start. Sequential stores to pages without contents, for which
+//! zeros are mapped, and to pages that are mapped for loads are separate streams.
 
 use crate::memory::locks::lock;
 use pagetide_core::readahead::{Miss, Readahead, ReadaheadRun};
@@ -67,7 +67,7 @@ impl Streams {
         Streams { nr_max, state: Mutex::new(State { streams, nr_noted: 0 }) }
     }
 
-    /// Records a fault of a load. `wasted` is for core. Returns the work for the fault's stream.
+    /// Records a fault. `wasted` is for core. Returns the work for the fault's stream.
     pub(super) fn note(&self, index: u64, is_missing: bool, wasted: u64) -> Option<Ahead> {
         let mut state = lock(&self.state);
         state.nr_noted += 1;

@@ -402,9 +402,15 @@ fn regions_of_one_file_may_be_read_beside_each_other_and_not_written() {
     file.as_file().set_len(3 * PAGE as u64).expect("grown");
     let second = cache.region(read_only()).expect("both only read");
     assert_eq!((first.len(), second.len()), (PAGE as u64, 3 * PAGE as u64));
-    let written = cache.region(RegionOptions::over(file.path()));
+    let write = || cache.region(RegionOptions::over(file.path()));
+    let written = write();
     assert!(matches!(written, Err(CreateRegionError::InUse { .. })), "{written:?}");
-    drop((first, second));
+    drop(second);
+    let written = write();
+    assert!(matches!(written, Err(CreateRegionError::InUse { .. })), "the first: {written:?}");
+    let opened = cache.open(file.path(), OpenOptions::new());
+    assert!(opened.is_err(), "the first has the file: {opened:?}");
+    drop(first);
     let _written = cache.region(RegionOptions::over(file.path())).expect("no reader is left");
     let read = cache.region(read_only());
     assert!(matches!(read, Err(CreateRegionError::InUse { .. })), "{read:?}");
