@@ -31,6 +31,7 @@ use pagetide_run::wire::{Reason, SHORT_FILE_BYTES};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+const PAGE_BYTES: u64 = 4096;
 /// True if a file may be `New`.
 static HAS_SOME: AtomicBool = AtomicBool::new(false);
 /// Number of the process that has `New` files.
@@ -75,24 +76,37 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
     if !passing::is_new(fd) || !takes_write(fd, parts, at) {
         return None;
     }
-    let (number, at) = match at {
+    let (number, offset) = match at {
         Some(at) => (libc::SYS_pwritev, at as usize),
         None => (libc::SYS_writev, 0),
     };
-    let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), at, 0, 0];
+    let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), offset, 0, 0];
     // SAFETY: the caller's parts (S20).
-    match unsafe { next::system(number, arguments) } {
+    let write = || unsafe { next::system(number, arguments) };
+    let written = match write() {
+        Err(errno) if passing::makes_room(fd, errno) => write(),
+        written => written,
+    };
+    match written {
         Ok(nr_bytes) => {
-            passing::wrote(fd, nr_bytes as u64);
+            passing::wrote(fd, pages_of(fd, at, nr_bytes as u64));
             Some(Ok(nr_bytes))
         }
         // The C library's function repeats the call after a fault.
         Err(Errno(libc::EFAULT)) => None,
         // A signal handler has given the file to the server meanwhile.
         Err(Errno(libc::EBADF)) if !passing::is_new(fd) => None,
-        Err(errno) if passing::makes_room(fd, errno) => None,
         Err(errno) => Some(Err(errno)),
     }
+}
+
+/// Returns the bytes of the pages that a write has touched. A write of one byte at an offset brings
+/// in a whole page. A `New` file is short, and its bytes tell if a read comes too late.
+#[inline]
+fn pages_of(fd: c_int, at: Option<off_t>, nr_bytes: u64) -> u64 {
+    let Some(at) = at.filter(|_| nr_bytes > 0 && !is_new(fd)) else { return nr_bytes };
+    let start = at as u64 / PAGE_BYTES * PAGE_BYTES;
+    (at as u64 + nr_bytes).next_multiple_of(PAGE_BYTES) - start
 }
 
 /// Returns true if the kernel is to write to a new file. A database writes at offsets, and reads
@@ -115,8 +129,20 @@ pub(crate) fn takes_read(fd: c_int) -> bool {
 /// Returns true if the kernel is to move the position of a `New` file. Most programs ask only for
 /// the position.
 pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
-    let is_asked = offset == 0 && whence != libc::SEEK_SET;
-    whence <= libc::SEEK_END && is_new(fd) && (is_asked || takes_offset(fd, offset))
+    let is_near = || is_asked(offset, whence) || takes_offset(fd, offset);
+    whence <= libc::SEEK_END && is_new(fd) && is_near()
+}
+
+/// Counts a page of a new file that the kernel has, because the next write may be far from the last.
+pub(crate) fn moved(fd: c_int, offset: off_t, whence: c_int) {
+    if !is_asked(offset, whence) {
+        passing::wrote(fd, PAGE_BYTES);
+    }
+}
+
+/// Returns true if a move of the position only asks for the position, or for the length.
+fn is_asked(offset: off_t, whence: c_int) -> bool {
+    offset == 0 && whence != libc::SEEK_SET
 }
 
 /// Returns true if the kernel is to change a `New` file up to `offset`, or its length to `offset`.
@@ -131,12 +157,10 @@ pub(crate) fn give(fd: c_int) {
     {
         // A handler must not use the descriptor during the exchange.
         let _blocked = Blocked::begin();
-        if table::replace(fd, Entry::New, Entry::Kernel) {
-            if is_sole_owner(fd) {
-                // The server counts what is unreported.
-                passing::close(fd);
-                let _ = manage(fd);
-            }
+        if table::replace(fd, Entry::New, Entry::Kernel) && is_sole_owner(fd) {
+            // The server counts what is unreported.
+            passing::close(fd);
+            let _ = manage(fd);
             if table::entry(fd) == Entry::Kernel {
                 passing::begin_new(fd);
             }

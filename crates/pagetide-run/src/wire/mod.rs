@@ -243,7 +243,7 @@ ops! {
     /// beyond a few. Replies with 1 if the server cannot.
     Pass,
     /// Reports small files that the program has brought into the kernel's page cache. The payload
-    /// is a [`SmallFile`] for each. With `total` 1, the server first drops pages of small files
+    /// is a [`SmallFile`] for each. One with no bytes was moved to this path. With `total` 1, the server first drops pages of small files
     /// beyond its bound, and replies with 1 if it does not find the last file by its path.
     /// Otherwise there is no reply.
     Remember,
