@@ -39,8 +39,9 @@ static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// True if forks are seen, and if the C library tells the number of threads.
 static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
+/// Returns true for a `New` file. [`passing::is_new`] is true for all new files that the kernel has.
 #[inline]
-pub(crate) fn is_new(fd: c_int) -> bool {
+pub(crate) fn may_be_managed(fd: c_int) -> bool {
     table::entry(fd) == Entry::New
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
 /// in a whole page. A `New` file is short, and its bytes tell if a read comes too late.
 #[inline]
 fn pages_of(fd: c_int, at: Option<off_t>, nr_bytes: u64) -> u64 {
-    let Some(at) = at.filter(|_| nr_bytes > 0 && !is_new(fd)) else { return nr_bytes };
+    let Some(at) = at.filter(|_| nr_bytes > 0 && !may_be_managed(fd)) else { return nr_bytes };
     let start = at as u64 / PAGE_BYTES * PAGE_BYTES;
     (at as u64 + nr_bytes).next_multiple_of(PAGE_BYTES) - start
 }
@@ -113,7 +114,7 @@ fn pages_of(fd: c_int, at: Option<off_t>, nr_bytes: u64) -> u64 {
 /// back.
 #[inline]
 fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
-    let Some(at) = at.filter(|_| is_new(fd)) else { return true };
+    let Some(at) = at.filter(|_| may_be_managed(fd)) else { return true };
     let nr_bytes = parts.iter().map(|part| part.iov_len as u64).sum::<u64>();
     takes_offset(fd, at.saturating_add_unsigned(nr_bytes)) || {
         give(fd);
@@ -123,14 +124,14 @@ fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
 
 /// Returns true if the kernel is to read a `New` file, which is still short.
 pub(crate) fn takes_read(fd: c_int) -> bool {
-    is_new(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
+    may_be_managed(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
 }
 
 /// Returns true if the kernel is to move the position of a `New` file. Most programs ask only for
 /// the position.
 pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
     let is_near = || is_asked(offset, whence) || takes_offset(fd, offset);
-    whence <= libc::SEEK_END && is_new(fd) && is_near()
+    whence <= libc::SEEK_END && may_be_managed(fd) && is_near()
 }
 
 /// Counts a page of a new file that the kernel has, because the next write may be far from the last.
@@ -147,7 +148,7 @@ fn is_asked(offset: off_t, whence: c_int) -> bool {
 
 /// Returns true if the kernel is to change a `New` file up to `offset`, or its length to `offset`.
 pub(crate) fn takes_offset(fd: c_int, offset: off_t) -> bool {
-    is_new(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
+    may_be_managed(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
 }
 
 /// Gives a `New` file to the server, if possible. Otherwise, the kernel keeps the file.
@@ -172,7 +173,7 @@ pub(crate) fn give(fd: c_int) {
 /// Gives all `New` files to the server, before a fork, an exec or another thread.
 pub(crate) fn give_all() {
     if process::is_on() && HAS_SOME.swap(false, Relaxed) {
-        table::numbers().filter(|fd| is_new(*fd)).for_each(give);
+        table::numbers().filter(|fd| may_be_managed(*fd)).for_each(give);
     }
 }
 
@@ -184,7 +185,7 @@ pub(crate) fn give_same(stat: &libc::stat) {
     let is_same = |fd: &c_int| {
         process::stat(*fd).is_ok_and(|one| (one.st_dev, one.st_ino) == (stat.st_dev, stat.st_ino))
     };
-    table::numbers().filter(|fd| is_new(*fd)).filter(is_same).for_each(give);
+    table::numbers().filter(|fd| may_be_managed(*fd)).filter(is_same).for_each(give);
 }
 
 /// Returns true if no other thread or process uses the descriptor's open file.

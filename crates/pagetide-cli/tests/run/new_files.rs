@@ -366,3 +366,16 @@ fn a_new_file_in_another_mount_namespace_stays_within_the_limit() {
     let most = most_cached(run.current_dir(here.path()), &within);
     assert!(most <= (16 << 20) + FEW, "{most} bytes were cached");
 }
+
+#[test]
+fn a_program_leases_a_new_file_that_it_only_writes() {
+    if has("python3", "a_program_leases_a_new_file_that_it_only_writes") {
+        let script = "import fcntl, os\n\
+            fd = os.open('out', os.O_WRONLY | os.O_CREAT)\n\
+            assert os.write(fd, bytes(2 << 20)) == 2 << 20\n\
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+            assert fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_WRLCK\n\
+            print('ok')\n";
+        python_in(folder().path(), "16M", script);
+    }
+}
