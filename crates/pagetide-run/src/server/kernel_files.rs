@@ -7,9 +7,9 @@
 //!   every 10 ms                 --> both
 //! ```
 //!
-//! **Invariants.** A small file is open only while the server does not manage the file, and while no
-//! other thread can lease the file, because this thread has the file's state for reading. The open
-//! would break the server's own lease, or prevent the lease.
+//! **Invariants.** A small file is open only while the server does not manage the file, and while
+//! no other thread can lease the file, because this thread has the file's state for reading. The
+//! open would break the server's own lease, or prevent the lease.
 
 use super::Server;
 use super::answer::{Outcome, done};
@@ -200,8 +200,8 @@ impl Server {
         self.small_files.give_back(&self.cache, u64::MAX, || {});
     }
 
-    /// Drops the oldest small file's pages, and forgets the file. Returns false if there is no file,
-    /// or if another thread uses the file now. The caller has the turn.
+    /// Drops the oldest small file's pages, and forgets the file. Returns false if there is no
+    /// file, or if another thread uses the file now. The caller has the turn.
     fn drop_oldest_small_file(&self) -> bool {
         let files = &self.small_files;
         let Some((numbers, path)) = files.oldest() else { return false };

@@ -122,7 +122,7 @@ impl LeasedFile {
         }
         self.has_copies.store(false, Relaxed);
         if let Err(error) = write_back(&self.real, true) {
-            // The kernel has reported the failure to this descriptor, and does not repeat the report.
+            // The kernel has reported the failure to this descriptor, and reports it only once.
             self.file.note_failed_write(&error);
         }
         let Ok(flags) = rustix::fs::fcntl_getfl(&*self.real) else { return };

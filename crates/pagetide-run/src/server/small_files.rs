@@ -204,13 +204,13 @@ impl SmallFiles {
         }
     }
 
-    /// Waits for other threads that drop files. The caller may drop files until the guard is dropped.
+    /// Waits for other threads that drop files. The caller may drop files while it has the guard.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }
 
-    /// Returns the oldest file. The caller must call [`SmallFiles::take_out`], [`SmallFiles::remove`]
-    /// or [`SmallFiles::put_last`] for the file.
+    /// Returns the oldest file. The caller must call [`SmallFiles::take_out`],
+    /// [`SmallFiles::remove`] or [`SmallFiles::put_last`] for the file.
     pub(super) fn oldest(&self) -> Option<(Numbers, PathBuf)> {
         let mut list = lock(&self.list);
         while let Some(numbers) = list.order.pop_front() {
