@@ -39,7 +39,7 @@ static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// True if forks are seen, and if the C library tells the number of threads.
 static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true for a `New` file. [`passing::is_new`] is true for all new files that the kernel has.
+/// Returns true for a `New` file. [`passing::is_new`] returns true for any new file.
 #[inline]
 pub(crate) fn may_be_managed(fd: c_int) -> bool {
     table::entry(fd) == Entry::New
@@ -134,7 +134,7 @@ pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
     whence <= libc::SEEK_END && may_be_managed(fd) && is_near()
 }
 
-/// Counts a page of a new file that the kernel has, because the next write may be far from the last.
+/// Counts a page of a new file that the kernel has. The next write may be far from the last one.
 pub(crate) fn moved(fd: c_int, offset: off_t, whence: c_int) {
     if !is_asked(offset, whence) {
         passing::wrote(fd, PAGE_BYTES);

@@ -64,12 +64,3 @@ file = os.open("data", os.O_RDWR)
 print("open", os.read(file, NR * 4096) == pages(4))
 attempt(os.fsync, file)
 print(attempt(os.fsync, file), attempt(os.close, file))
-
-# A new file is the kernel's until it is opened again.
-file = os.open("new", os.O_WRONLY | os.O_CREAT)
-print(os.write(file, pages(5)), attempt(os.close, file))
-fail("write")
-file = os.open("new", os.O_RDWR)
-print("new", attempt(os.fsync, file))
-fail("")
-print(attempt(os.close, file))

@@ -150,7 +150,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
         }
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd),
         libc::F_GETFD | libc::F_SETFD => {}
-        // The kernel has the file until its close. A descriptor of the server's would prevent leases.
+        // The kernel has the file until its close. A descriptor of the server prevents leases.
         _ if passing::is_new(fd) && !new_files::may_be_managed(fd) => {}
         _ => {
             if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {

@@ -25,6 +25,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Limits the files every 10 ms, until the server stops.
@@ -153,20 +154,37 @@ impl Server {
 
     /// Keeps the small files within the loan: borrows more, or drops the oldest files.
     pub(super) fn limit_small_files(&self) {
-        let files = &self.small_files;
         while self.exceeds_loan() {
-            let _turn = files.turn();
-            // Another thread may have made room meanwhile.
-            if !self.exceeds_loan() {
-                return;
-            }
-            let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
-            if borrowed {
-                self.copies.wake();
-            } else if !self.drop_oldest_small_file() {
+            let turn = self.small_files.turn();
+            if !self.make_room_in_loan(turn) {
                 return;
             }
         }
+    }
+
+    /// Limits the small files as [`Server::limit_small_files`] does, unless another thread does so.
+    /// A close waits for no other file.
+    pub(super) fn limit_small_files_at_close(&self) {
+        while self.exceeds_loan() {
+            let Some(turn) = self.small_files.try_turn() else { return };
+            if !self.make_room_in_loan(turn) {
+                return;
+            }
+        }
+    }
+
+    /// Borrows a step more, or drops the oldest file. Returns false if neither is possible.
+    fn make_room_in_loan(&self, _turn: MutexGuard<'_, ()>) -> bool {
+        let files = &self.small_files;
+        // Another thread may have made room meanwhile.
+        if !self.exceeds_loan() {
+            return true;
+        }
+        let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
+        if borrowed {
+            self.copies.wake();
+        }
+        borrowed || self.drop_oldest_small_file()
     }
 
     /// Limits the small files, and returns a step of the loan if the page cache needs frames.

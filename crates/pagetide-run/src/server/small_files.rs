@@ -209,6 +209,11 @@ impl SmallFiles {
         lock(&self.turn)
     }
 
+    /// Returns `None` if another thread drops files.
+    pub(super) fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.turn.try_lock().ok()
+    }
+
     /// Returns the oldest file. The caller must call [`SmallFiles::take_out`],
     /// [`SmallFiles::remove`] or [`SmallFiles::put_last`] for the file.
     pub(super) fn oldest(&self) -> Option<(Numbers, PathBuf)> {
