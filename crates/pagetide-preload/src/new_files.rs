@@ -31,6 +31,7 @@ use pagetide_run::wire::{Reason, SHORT_FILE_BYTES};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+const PAGE_BYTES: u64 = 4096;
 /// True if a file may be `New`.
 static HAS_SOME: AtomicBool = AtomicBool::new(false);
 /// Number of the process that has `New` files.
@@ -38,8 +39,9 @@ static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// True if forks are seen, and if the C library tells the number of threads.
 static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
+/// Returns true for a `New` file. [`passing::is_new`] returns true for any new file.
 #[inline]
-pub(crate) fn is_new(fd: c_int) -> bool {
+pub(crate) fn may_be_managed(fd: c_int) -> bool {
     table::entry(fd) == Entry::New
 }
 
@@ -75,31 +77,44 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
     if !passing::is_new(fd) || !takes_write(fd, parts, at) {
         return None;
     }
-    let (number, at) = match at {
+    let (number, offset) = match at {
         Some(at) => (libc::SYS_pwritev, at as usize),
         None => (libc::SYS_writev, 0),
     };
-    let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), at, 0, 0];
+    let arguments = [fd as usize, process::address(parts.as_ptr()), parts.len(), offset, 0, 0];
     // SAFETY: the caller's parts (S20).
-    match unsafe { next::system(number, arguments) } {
+    let write = || unsafe { next::system(number, arguments) };
+    let written = match write() {
+        Err(errno) if passing::makes_room(fd, errno) => write(),
+        written => written,
+    };
+    match written {
         Ok(nr_bytes) => {
-            passing::wrote(fd, nr_bytes as u64);
+            passing::wrote(fd, pages_of(fd, at, nr_bytes as u64));
             Some(Ok(nr_bytes))
         }
         // The C library's function repeats the call after a fault.
         Err(Errno(libc::EFAULT)) => None,
         // A signal handler has given the file to the server meanwhile.
         Err(Errno(libc::EBADF)) if !passing::is_new(fd) => None,
-        Err(errno) if passing::makes_room(fd, errno) => None,
         Err(errno) => Some(Err(errno)),
     }
+}
+
+/// Returns the bytes of the pages that a write has touched. A write of one byte at an offset brings
+/// in a whole page. A `New` file is short, and its bytes tell if a read comes too late.
+#[inline]
+fn pages_of(fd: c_int, at: Option<off_t>, nr_bytes: u64) -> u64 {
+    let Some(at) = at.filter(|_| nr_bytes > 0 && !may_be_managed(fd)) else { return nr_bytes };
+    let start = at as u64 / PAGE_BYTES * PAGE_BYTES;
+    (at as u64 + nr_bytes).next_multiple_of(PAGE_BYTES) - start
 }
 
 /// Returns true if the kernel is to write to a new file. A database writes at offsets, and reads
 /// back.
 #[inline]
 fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
-    let Some(at) = at.filter(|_| is_new(fd)) else { return true };
+    let Some(at) = at.filter(|_| may_be_managed(fd)) else { return true };
     let nr_bytes = parts.iter().map(|part| part.iov_len as u64).sum::<u64>();
     takes_offset(fd, at.saturating_add_unsigned(nr_bytes)) || {
         give(fd);
@@ -109,19 +124,31 @@ fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
 
 /// Returns true if the kernel is to read a `New` file, which is still short.
 pub(crate) fn takes_read(fd: c_int) -> bool {
-    is_new(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
+    may_be_managed(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
 }
 
 /// Returns true if the kernel is to move the position of a `New` file. Most programs ask only for
 /// the position.
 pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
-    let is_asked = offset == 0 && whence != libc::SEEK_SET;
-    whence <= libc::SEEK_END && is_new(fd) && (is_asked || takes_offset(fd, offset))
+    let is_near = || is_asked(offset, whence) || takes_offset(fd, offset);
+    whence <= libc::SEEK_END && may_be_managed(fd) && is_near()
+}
+
+/// Counts a page of a new file that the kernel has. The next write may be far from the last one.
+pub(crate) fn moved(fd: c_int, offset: off_t, whence: c_int) {
+    if !is_asked(offset, whence) {
+        passing::wrote(fd, PAGE_BYTES);
+    }
+}
+
+/// Returns true if a move of the position only asks for the position, or for the length.
+fn is_asked(offset: off_t, whence: c_int) -> bool {
+    offset == 0 && whence != libc::SEEK_SET
 }
 
 /// Returns true if the kernel is to change a `New` file up to `offset`, or its length to `offset`.
 pub(crate) fn takes_offset(fd: c_int, offset: off_t) -> bool {
-    is_new(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
+    may_be_managed(fd) && offset.unsigned_abs() <= SHORT_FILE_BYTES
 }
 
 /// Gives a `New` file to the server, if possible. Otherwise, the kernel keeps the file.
@@ -131,12 +158,10 @@ pub(crate) fn give(fd: c_int) {
     {
         // A handler must not use the descriptor during the exchange.
         let _blocked = Blocked::begin();
-        if table::replace(fd, Entry::New, Entry::Kernel) {
-            if is_sole_owner(fd) {
-                // The server counts what is unreported.
-                passing::close(fd);
-                let _ = manage(fd);
-            }
+        if table::replace(fd, Entry::New, Entry::Kernel) && is_sole_owner(fd) {
+            // The server counts what is unreported.
+            passing::close(fd);
+            let _ = manage(fd);
             if table::entry(fd) == Entry::Kernel {
                 passing::begin_new(fd);
             }
@@ -148,7 +173,7 @@ pub(crate) fn give(fd: c_int) {
 /// Gives all `New` files to the server, before a fork, an exec or another thread.
 pub(crate) fn give_all() {
     if process::is_on() && HAS_SOME.swap(false, Relaxed) {
-        table::numbers().filter(|fd| is_new(*fd)).for_each(give);
+        table::numbers().filter(|fd| may_be_managed(*fd)).for_each(give);
     }
 }
 
@@ -160,7 +185,7 @@ pub(crate) fn give_same(stat: &libc::stat) {
     let is_same = |fd: &c_int| {
         process::stat(*fd).is_ok_and(|one| (one.st_dev, one.st_ino) == (stat.st_dev, stat.st_ino))
     };
-    table::numbers().filter(|fd| is_new(*fd)).filter(is_same).for_each(give);
+    table::numbers().filter(|fd| may_be_managed(*fd)).filter(is_same).for_each(give);
 }
 
 /// Returns true if no other thread or process uses the descriptor's open file.

@@ -73,8 +73,11 @@ pub(crate) fn is_new(fd: c_int) -> bool {
 /// Returns the state of a new file.
 #[inline]
 fn new_state(fd: c_int) -> Option<u64> {
-    let known = table::state_word(fd)?.load(Relaxed);
-    (known != IGNORED && known & NEW != 0).then_some(known)
+    Some(table::state_word(fd)?.load(Relaxed)).filter(is_new_state)
+}
+
+fn is_new_state(state: &u64) -> bool {
+    *state != IGNORED && state & NEW != 0
 }
 
 /// Returns true if a new file was written so little that no report by the descriptor was due.
@@ -111,8 +114,8 @@ fn count_new_bytes() -> u64 {
 
 /// Takes the unreported bytes of a new file. Returns the state before.
 fn take_new(fd: c_int, now: u64) -> Option<u64> {
-    let known = new_state(fd)?;
-    table::state_word(fd)?.store(now, Relaxed);
+    let swap = |known: u64| is_new_state(&known).then_some(now);
+    let known = table::state_word(fd)?.fetch_update(Relaxed, Relaxed, swap).ok()?;
     let less = |all: u64| Some(all.saturating_sub(known >> SHIFT));
     let _ = NR_NEW_BYTES.fetch_update(Relaxed, Relaxed, less);
     Some(known)
@@ -218,7 +221,11 @@ fn is_reported_by_path(fd: c_int, nr_bytes: u64) -> bool {
     if stat.st_nlink == 0 {
         return nr_bytes < FEW_BYTES;
     }
-    if small_reports::add(fd, &stat, nr_bytes.min(stat.st_size as u64), true) {
+    if nr_bytes < stat.st_size as u64 {
+        // Others have written as well. A report by the path would replace theirs.
+        return false;
+    }
+    if small_reports::add(fd, &stat, stat.st_size as u64, true) {
         return true;
     }
     // The server cannot follow the path. This descriptor still drops the pages.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   a file was opened, and not cached; a new file is closed --> add --> the batch
+//!   a file has another folder --------------------------> moved --> the batch, sent
 //!   the batch is full; before an open by the server; at the end  --> sent, no reply
 //!   each pass::SMALL_WINDOW bytes                                --> sent, and the reply awaited
 //! ```
@@ -70,6 +71,12 @@ pub(crate) fn add(fd: c_int, stat: &libc::stat, nr_bytes: u64, is_written: bool)
     let is_found = add_record(&record[..SMALL_FILE_BYTES + path_len], nr_bytes);
     errno::set(before);
     is_found
+}
+
+/// Reports the new path of the open file of `fd`, at once: the server looks for the file there.
+pub(crate) fn moved(fd: c_int, stat: &libc::stat) {
+    add(fd, stat, 0, true);
+    flush();
 }
 
 /// Sends the batch, before a request whose answer depends on it.

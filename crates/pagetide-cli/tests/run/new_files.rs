@@ -41,7 +41,7 @@ fn a_new_file_that_is_read_back_is_managed_and_needs_no_device() {
 }
 
 /// Each script writes 48 MiB to new files.
-const SCRIPTS: [(&str, &str); 13] = [
+const SCRIPTS: [(&str, &str); 17] = [
     (
         "several threads",
         "
@@ -166,6 +166,45 @@ for _ in range(3):
 ",
     ),
     (
+        "short writes at far offsets",
+        "
+fd = os.open('out', os.O_WRONLY | os.O_CREAT)
+for at in range(0, 48 << 20, 4096): assert os.pwrite(fd, b'x', at + 4095) == 1
+",
+    ),
+    (
+        "short writes after moves of the position",
+        "
+fd = os.open('out', os.O_WRONLY | os.O_CREAT)
+for at in range(0, 48 << 20, 4096):
+    os.lseek(fd, at + 4095, os.SEEK_SET)
+    assert os.write(fd, b'x') == 1
+",
+    ),
+    (
+        "files that are moved to another folder",
+        "
+for nr in range(8):
+    with open('../part', 'wb') as part:
+        for _ in range(6): part.write(MEBIBYTE)
+    os.rename('../part', f'out{nr}')
+",
+    ),
+    (
+        "a descriptor that a child of the C library has",
+        "
+child = subprocess.Popen(['sleep', '1000'])
+for nr in range(6):
+    fd = os.open(f'out{nr}', os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(fd, True)
+    for _ in range(8): assert os.write(fd, MEBIBYTE) == 1 << 20
+    os.lseek(fd, 7 << 20, os.SEEK_SET)
+    assert os.write(fd, b'end') == 3
+    os.close(fd), os.close(os.open('../mebibyte', os.O_RDONLY))
+child.kill(), child.wait()
+",
+    ),
+    (
         "a reader beside the writer",
         "
 fd = os.open('out', os.O_WRONLY | os.O_CREAT)
@@ -283,4 +322,60 @@ fn a_new_file_that_is_only_written_never_reaches_the_server() {
     assert_eq!(summary["device_write_bytes"], 0, "{summary}");
     let written = summary["kernel"]["written_bytes"].as_u64();
     assert!(written.is_none_or(|written| written >= 32 << 20), "{summary}");
+}
+
+#[test]
+fn direct_writes_to_a_new_file_do_not_count_as_cached() {
+    let test = "direct_writes_to_a_new_file_do_not_count_as_cached";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("python3", test) {
+        return;
+    }
+    let script = "import mmap, os\n\
+        fd = os.open('out', os.O_WRONLY | os.O_CREAT | os.O_DIRECT)\n\
+        for _ in range(48): assert os.write(fd, mmap.mmap(-1, 1 << 20)) == 1 << 20\n";
+    let (output, summary) = run_counted(here.path(), "64M", &[], &["python3", "-c", script]);
+    if !output.status.success() {
+        eprintln!("SKIPPED: {test}: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let most = summary["kernel"]["cached_bytes_max"].as_u64().unwrap();
+    assert!(most <= 4 << 20, "{most} bytes count as cached: {summary}");
+}
+
+/// The server does not find such a file by its path.
+#[test]
+fn a_new_file_in_another_mount_namespace_stays_within_the_limit() {
+    let test = "a_new_file_in_another_mount_namespace_stays_within_the_limit";
+    let here = folder();
+    if !can_count(here.path(), test) || !has("unshare", test) || !has("python3", test) {
+        return;
+    }
+    let within = here.path().join("hidden");
+    std::fs::create_dir(&within).unwrap();
+    std::fs::create_dir(here.path().join("seen")).unwrap();
+    let probe = Command::new("unshare").args(["-m", "true"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: {test}: there are no mount namespaces here");
+        return;
+    }
+    let line = "mount --bind hidden seen && python3 -c '\n\
+        for nr in range(4): open(f\"seen/{nr}\", \"wb\").write(bytes(12 << 20))'";
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--quiet", "--memory", "16M", "--", "unshare", "-m", "sh", "-c", line]);
+    let most = most_cached(run.current_dir(here.path()), &within);
+    assert!(most <= (16 << 20) + FEW, "{most} bytes were cached");
+}
+
+#[test]
+fn a_program_leases_a_new_file_that_it_only_writes() {
+    if has("python3", "a_program_leases_a_new_file_that_it_only_writes") {
+        let script = "import fcntl, os\n\
+            fd = os.open('out', os.O_WRONLY | os.O_CREAT)\n\
+            assert os.write(fd, bytes(2 << 20)) == 2 << 20\n\
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+            assert fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_WRLCK\n\
+            print('ok')\n";
+        python_in(folder().path(), "16M", script);
+    }
 }

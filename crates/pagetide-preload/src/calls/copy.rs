@@ -393,7 +393,7 @@ unsafe extern "C" fn copy_file_range(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    if !to_at.is_null() && new_files::is_new(to) {
+    if !to_at.is_null() && new_files::may_be_managed(to) {
         new_files::give(to);
     }
     if !is_managed(from, to) {
@@ -473,7 +473,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         // SAFETY: the caller's arguments (S20).
         return unsafe { next::ioctl(fd, request, argument) };
     }
-    let is_new = new_files::is_new(fd);
+    let is_new = new_files::may_be_managed(fd);
     match if is_new { Ok(None) } else { of_managed(fd, request, argument) } {
         Ok(Some(result)) => result,
         // SAFETY: the caller's arguments. An argument that was not given is not used (S20).
@@ -517,7 +517,7 @@ fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
 
 taken_over! {
     fn isatty(fd: c_int) -> c_int {
-        if new_files::is_new(fd) {
+        if new_files::may_be_managed(fd) {
             return None;
         }
         serve::managed(fd)?;

@@ -24,7 +24,7 @@ fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Err
 
 /// Returns `None` for a new file, which the kernel serves.
 fn kernel_if_new(fd: c_int) -> Option<()> {
-    (!new_files::is_new(fd)).then_some(())
+    (!new_files::may_be_managed(fd)).then_some(())
 }
 
 fn status(answer: Option<Result<(), Errno>>) -> Option<c_int> {

@@ -1,10 +1,14 @@
 //! Calls that may be given bytes of a managed mapping, such as a path, an address or a message.
 //! Absent pages are filled, and the call is repeated (`next`).
+//!
+//! The server finds small files by their paths, so a rename to another folder is reported.
 
 use crate::errno::or_minus_one;
-use crate::serve;
-use libc::{c_int, c_uint, c_void, mmsghdr, socklen_t, ssize_t};
+use crate::process::{self, is_regular};
+use crate::{errno, own, room, serve, small_reports};
+use libc::{AT_FDCWD, c_char, c_int, c_uint, c_void, mmsghdr, socklen_t, ssize_t};
 use pagetide_run::wire::Reason;
+use std::ffi::CStr;
 
 macro_rules! repeated {
     ($(fn $name:ident($($arg:ident),+) -> $ret:ty;)+) => {
@@ -36,9 +40,6 @@ repeated! {
     fn readlinkat(folder, path, target, len) -> ssize_t;
     fn unlink(path) -> c_int;
     fn unlinkat(folder, path, flags) -> c_int;
-    fn rename(from, to) -> c_int;
-    fn renameat(folder, from, other, to) -> c_int;
-    fn renameat2(folder, from, other, to, flags) -> c_int;
     fn link(from, to) -> c_int;
     fn linkat(folder, from, other, to, flags) -> c_int;
     fn symlink(to, path) -> c_int;
@@ -52,6 +53,57 @@ repeated! {
     fn lchown(path, user, group) -> c_int;
     fn fchownat(folder, path, user, group, flags) -> c_int;
     fn truncate64(path, len) -> c_int;
+}
+
+macro_rules! renames {
+    ($(fn $name:ident($($arg:ident),+): $from:expr, $to:expr;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: usize),+) -> c_int {
+                let next = {
+                    $crate::next::next! { fn $name($($arg: usize),+) -> c_int; }
+                    $name
+                };
+                // SAFETY: the caller's arguments, each one register (S20).
+                let result = unsafe { next($($arg),+) };
+                if result == 0 {
+                    moved($from, $to);
+                }
+                result
+            }
+        )+
+    };
+}
+
+renames! {
+    fn rename(from, to): (AT_FDCWD as usize, from), (AT_FDCWD as usize, to);
+    fn renameat(folder, from, other, to): (folder, from), (other, to);
+    fn renameat2(folder, from, other, to, flags): (folder, from), (other, to);
+}
+
+/// Reports the new path of a file that was moved to another folder. Each path is given with the
+/// descriptor of its start.
+fn moved(from: (usize, usize), to: (usize, usize)) {
+    if !process::is_on() || folder_of(from) == folder_of(to) {
+        return;
+    }
+    let before = errno::read();
+    let flags = libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    if let Ok(fd) = room::open(to.0 as c_int, to.1 as *const c_char, flags) {
+        if let Some(stat) = process::stat(fd).ok().filter(is_regular) {
+            small_reports::moved(fd, &stat);
+        }
+        own::close(fd);
+    }
+    errno::set(before);
+}
+
+/// Returns the folder's part of a path, with the descriptor of the path's start.
+fn folder_of((start, path): (usize, usize)) -> (c_int, &'static [u8]) {
+    // SAFETY: the caller's path, which the kernel has just read (S20).
+    let path = unsafe { CStr::from_ptr(path as *const c_char) }.to_bytes();
+    let len = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    (start as c_int, &path[..len])
 }
 
 /// Hands a file over before a socket call: the kernel's error differs for a stand-in.

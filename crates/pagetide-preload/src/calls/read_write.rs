@@ -267,7 +267,10 @@ taken_over! {
         if new_files::takes_seek(fd, offset, whence) {
             return None;
         }
-        let id = serve::managed(fd)?;
+        let Some(id) = serve::managed(fd) else {
+            new_files::moved(fd, offset, whence);
+            return None;
+        };
         if let Some(position) = view::seek(id, offset, whence) {
             return Some(position);
         }

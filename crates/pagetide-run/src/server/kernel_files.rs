@@ -7,23 +7,25 @@
 //!   every 10 ms                 --> both
 //! ```
 //!
-//! **Invariants.** A small file is opened only while the server does not manage the file: the open
-//! would break the server's own lease.
+//! **Invariants.** A small file is open only while the server does not manage the file, and while
+//! no other thread can lease the file, because this thread has the file's state for reading. The
+//! open would break the server's own lease, or prevent the lease.
 
 use super::Server;
 use super::answer::{Outcome, done};
 use super::copies::Unseen;
 use super::identity::{FileKey, is_uncached, lock, path_of};
 use super::served_file::{Ownership, ServedFile};
-use super::small_files::Numbers;
+use super::small_files::{Numbers, drop_pages, open_name};
 use crate::errno::Errno;
 use crate::wire::{Reason, Request, decode_small_files, pass};
 use pagetide_sys::kernel_cache::start_write_back;
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Limits the files every 10 ms, until the server stops.
@@ -96,6 +98,9 @@ impl Server {
     /// for them in the loan. Returns false if the file is to be limited by `copies`.
     fn lend(&self, real: &OwnedFd, file: &ServedFile, nr_bytes: u64, len: u64) -> bool {
         file.is_new.store(true, Relaxed);
+        // Direct writes bring in no pages.
+        let is_direct = rustix::fs::fcntl_getfl(real).is_ok_and(|it| it.contains(OFlags::DIRECT));
+        let nr_bytes = if is_direct { 0 } else { nr_bytes };
         let is_copied = lock(&file.copy).is_some();
         if is_copied || !self.small_files.grow(real, file.key.numbers(), nr_bytes, len) {
             return false;
@@ -116,14 +121,18 @@ impl Server {
         while let Some((file, path)) = files.next() {
             let path = Path::new(OsStr::from_bytes(path));
             let numbers = (file.device, file.inode);
+            if file.nr_bytes == 0 {
+                self.small_files.move_to(numbers, path);
+                continue;
+            }
             let is_checked = request.total == 1 && files.peek().is_none();
             is_found = !is_checked || open_name(path, numbers).is_some();
             if is_found {
                 self.small_files.insert(numbers, path, file.nr_bytes);
             }
             if is_found && file.is_written && self.small_files.is_nearly_full() {
-                let open = |numbers, path: &Path| self.open_small_file(numbers, path);
-                self.small_files.start_write_back(numbers, open);
+                // The pages are clean when the file is the oldest.
+                let _ = self.with_small_file(numbers, path, |file| start_write_back(file));
             }
         }
         self.limit_small_files();
@@ -139,17 +148,43 @@ impl Server {
         self.small_files.nr_bytes() + self.copies.nr_limited_bytes()
     }
 
+    fn exceeds_loan(&self) -> bool {
+        self.nr_kernel_bytes() > self.kernel_bytes_max() || self.small_files.has_many_files()
+    }
+
     /// Keeps the small files within the loan: borrows more, or drops the oldest files.
     pub(super) fn limit_small_files(&self) {
-        let files = &self.small_files;
-        while self.nr_kernel_bytes() > self.kernel_bytes_max() || files.has_many_files() {
-            let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
-            if borrowed {
-                self.copies.wake();
-            } else if !self.drop_oldest_small_file() {
+        while self.exceeds_loan() {
+            let turn = self.small_files.turn();
+            if !self.make_room_in_loan(turn) {
                 return;
             }
         }
+    }
+
+    /// Limits the small files as [`Server::limit_small_files`] does, unless another thread does so.
+    /// A close waits for no other file.
+    pub(super) fn limit_small_files_at_close(&self) {
+        while self.exceeds_loan() {
+            let Some(turn) = self.small_files.try_turn() else { return };
+            if !self.make_room_in_loan(turn) {
+                return;
+            }
+        }
+    }
+
+    /// Borrows a step more, or drops the oldest file. Returns false if neither is possible.
+    fn make_room_in_loan(&self, _turn: MutexGuard<'_, ()>) -> bool {
+        let files = &self.small_files;
+        // Another thread may have made room meanwhile.
+        if !self.exceeds_loan() {
+            return true;
+        }
+        let borrowed = !files.has_many_files() && files.borrow_step(&self.cache);
+        if borrowed {
+            self.copies.wake();
+        }
+        borrowed || self.drop_oldest_small_file()
     }
 
     /// Limits the small files, and returns a step of the loan if the page cache needs frames.
@@ -163,6 +198,7 @@ impl Server {
                     && self.drop_oldest_small_file()
                 {}
             };
+            let _turn = files.turn();
             files.give_back(&self.cache, files.step(), drop_files);
         }
         files.nr_lent_bytes() > 0
@@ -182,35 +218,58 @@ impl Server {
         self.small_files.give_back(&self.cache, u64::MAX, || {});
     }
 
+    /// Drops the oldest small file's pages, and forgets the file. Returns false if there is no
+    /// file, or if another thread uses the file now. The caller has the turn.
     fn drop_oldest_small_file(&self) -> bool {
-        let open = |numbers, path: &Path| self.open_small_file(numbers, path);
-        self.small_files.drop_oldest(open)
+        let files = &self.small_files;
+        let Some((numbers, path)) = files.oldest() else { return false };
+        let try_path = |path: &Path| {
+            self.with_small_file(numbers, path, |file| {
+                let _counted = files.take_out(numbers);
+                drop_pages(file);
+            })
+        };
+        let mut dropped = try_path(&path);
+        if matches!(dropped, Err(Errno::NOENT)) {
+            dropped = files.follow_renames(numbers).map_or(Ok(()), |path| try_path(&path));
+        }
+        match dropped {
+            Ok(()) => true,
+            Err(Errno::AGAIN) => {
+                files.put_last(numbers);
+                false
+            }
+            // The owner of the lease drops the pages of a managed file.
+            Err(_) => {
+                files.remove(numbers);
+                true
+            }
+        }
     }
 
-    /// Opens a small file. Returns `None` if the server manages the file.
+    /// Opens a small file, and runs `act`. No other thread can lease the file meanwhile.
     ///
     /// # Errors
-    /// Fails with the error of the open, and with `EAGAIN` while another thread uses the file.
-    fn open_small_file(&self, numbers: Numbers, path: &Path) -> Result<Option<OwnedFd>, Errno> {
+    /// Fails with the error of the open, with `EAGAIN` while another thread uses the file, and with
+    /// `EBUSY` if the server manages the file.
+    fn with_small_file<T>(
+        &self,
+        numbers: Numbers,
+        path: &Path,
+        act: impl FnOnce(&OwnedFd) -> T,
+    ) -> Result<T, Errno> {
         let name = open_name(path, numbers).ok_or(Errno::NOENT)?;
-        let known = lock(&self.files).get(&FileKey::of(&name)?.0).cloned();
-        // The owner of the lease drops the pages of a managed file.
-        let state = match &known {
-            Some(file) => Some(file.state.try_read().map_err(|_| Errno::AGAIN)?),
-            None => None,
-        };
-        if state.is_some_and(|state| matches!(*state, Ownership::Cache(_))) {
-            return Ok(None);
+        let file = self.file(FileKey::of(&name)?.0);
+        let state = file.state.try_read().map_err(|_| Errno::AGAIN)?;
+        if matches!(*state, Ownership::Cache(_)) {
+            return Err(Errno::BUSY);
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        rustix::fs::open(path_of(&name), flags, Mode::empty()).map(Some)
+        let opened = rustix::fs::open(path_of(&name), flags, Mode::empty())?;
+        let result = act(&opened);
+        // Closed before another thread can lease the file.
+        drop(opened);
+        drop(state);
+        Ok(result)
     }
-}
-
-/// Opens the name of a small file, unless the path names another file now.
-fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let name = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&name).ok()?;
-    (numbers == (stat.st_dev, stat.st_ino)).then_some(name)
 }

@@ -121,8 +121,10 @@ impl LeasedFile {
             return;
         }
         self.has_copies.store(false, Relaxed);
-        // A failed write-back is reported to the program's next sync.
-        let _ = write_back(&self.real, true);
+        if let Err(error) = write_back(&self.real, true) {
+            // The kernel has reported the failure to this descriptor, and reports it only once.
+            self.file.note_failed_write(&error);
+        }
         let Ok(flags) = rustix::fs::fcntl_getfl(&*self.real) else { return };
         let found = read_resident(&self.real, len).unwrap_or_default();
         // Reads without O_DIRECT find the pages.

@@ -233,7 +233,7 @@ impl Server {
         if is_closed && let Some(reads) = reads {
             reads();
         }
-        self.limit_small_files();
+        self.limit_small_files_at_close();
         self.holders.scan();
         written
     }

@@ -21,24 +21,24 @@
 //!
 //! **Invariants.** A file that the server leases is not remembered here, because the open before
 //! the drop would break the lease: [`SmallFiles::remove`] comes first. The list's lock is the last
-//! lock: a drop, which holds it, only tries to lock a file's state.
+//! lock, and no thread waits for a device meanwhile. One thread at a time drops files, and others
+//! wait for their [`SmallFiles::turn`].
 //!
-//! **Ignored.** Files that are moved to another folder after they are remembered keep their pages.
+//! **Ignored.** Files in a folder that is moved after they are remembered keep their pages.
 
 use super::identity::{is_uncached, lock, path_of};
-use crate::errno::Errno;
 use crate::storage::Storage;
 use pagetide::seam::{FrameUse, HeldFiles};
 use pagetide::{Bytes, PageCache};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::kernel_cache::{read_kernel_cache, start_write_back, write_back};
-use rustix::fs::{Access, Advice, AtFlags, CWD, fadvise};
+use rustix::fs::{Access, Advice, AtFlags, CWD, Mode, OFlags, fadvise};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// A step of the loan is the limit divided by `STEP_PART`, at most `STEP_BYTES_MAX`. The page cache
@@ -87,13 +87,9 @@ impl Loan {
     }
 }
 
-/// Opens a small file for a drop of its pages. Returns `None` if the server manages the file.
-pub(super) trait Open: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno> {}
-
-impl<T: Fn(Numbers, &Path) -> Result<Option<OwnedFd>, Errno>> Open for T {}
-
 pub(super) struct SmallFiles {
     list: Mutex<List>,
+    turn: Mutex<()>,
     nr_bytes: AtomicU64,
     nr_bytes_max: AtomicU64,
     loan: Mutex<Loan>,
@@ -109,6 +105,7 @@ impl SmallFiles {
         let most = if limit < LIMIT_MIN { 0 } else { limit - limit / KEPT_PART };
         SmallFiles {
             list: Mutex::default(),
+            turn: Mutex::default(),
             nr_bytes: AtomicU64::new(0),
             nr_bytes_max: AtomicU64::new(0),
             loan: Mutex::new(Loan { step, nr_accesses: 0, since: Instant::now() }),
@@ -149,18 +146,20 @@ impl SmallFiles {
     }
 
     /// Remembers an open file by its name, so that its pages stay. Returns false if the file has no
-    /// name.
+    /// name, or if the name is another process's: in a mount namespace, paths differ.
     pub(super) fn keep(&self, file: &impl AsFd, nr_bytes: u64) -> bool {
         let Ok(stat) = rustix::fs::fstat(file) else { return false };
         let Ok(path) = std::fs::read_link(path_of(file)) else { return false };
-        if stat.st_nlink == 0 || self.nr_lent_bytes_max == 0 {
+        let numbers = (stat.st_dev, stat.st_ino);
+        let has_name = || stat.st_nlink > 0 && open_name(&path, numbers).is_some();
+        if self.nr_lent_bytes_max == 0 || !has_name() {
             return false;
         }
         if self.is_nearly_full() {
             // The pages are clean when the file is the oldest.
             let _ = start_write_back(file);
         }
-        self.insert((stat.st_dev, stat.st_ino), &path, nr_bytes);
+        self.insert(numbers, &path, nr_bytes);
         true
     }
 
@@ -198,41 +197,54 @@ impl SmallFiles {
         self.insert(numbers, &named.path, named.nr_bytes);
     }
 
-    /// Drops the oldest file's pages and forgets the file. `open` opens a file, and must not wait
-    /// for a lock. Returns false if there is no file.
-    pub(super) fn drop_oldest(&self, open: impl Open) -> bool {
+    /// Changes the path of a file, if remembered.
+    pub(super) fn move_to(&self, numbers: Numbers, path: &Path) {
+        if let Some(named) = lock(&self.list).files.get_mut(&numbers) {
+            named.path = path.to_owned();
+        }
+    }
+
+    /// Waits for other threads that drop files. The caller may drop files while it has the guard.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
+    }
+
+    /// Returns `None` if another thread drops files.
+    pub(super) fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.turn.try_lock().ok()
+    }
+
+    /// Returns the oldest file. The caller must call [`SmallFiles::take_out`],
+    /// [`SmallFiles::remove`] or [`SmallFiles::put_last`] for the file.
+    pub(super) fn oldest(&self) -> Option<(Numbers, PathBuf)> {
         let mut list = lock(&self.list);
         while let Some(numbers) = list.order.pop_front() {
-            let Some(named) = list.files.get(&numbers) else { continue };
-            let mut opened = open(numbers, &named.path);
-            if matches!(opened, Err(Errno::NOENT)) {
-                self.follow_renames(&mut list, numbers);
-                opened = match list.files.get(&numbers) {
-                    Some(named) => open(numbers, &named.path),
-                    None => return true,
-                };
+            if let Some(named) = list.files.get(&numbers) {
+                return Some((numbers, named.path.clone()));
             }
-            match opened {
-                Ok(Some(file)) => drop_pages(&file),
-                // Another thread uses the file now.
-                Err(Errno::AGAIN) => {
-                    list.order.push_back(numbers);
-                    return false;
-                }
-                // A managed file's pages are dropped by the owner of the lease.
-                Ok(None) | Err(_) => {}
-            }
-            self.forget(&mut list, numbers);
-            return true;
         }
-        false
+        None
+    }
+
+    /// Makes the oldest file the newest.
+    pub(super) fn put_last(&self, numbers: Numbers) {
+        lock(&self.list).order.push_back(numbers);
+    }
+
+    /// Forgets a file before the drop of its pages, which are counted until the result is dropped.
+    pub(super) fn take_out(&self, numbers: Numbers) -> Option<TakenOut<'_>> {
+        let named = lock(&self.list).files.remove(&numbers)?;
+        Some(TakenOut { files: self, nr_bytes: named.nr_bytes })
     }
 
     /// Looks for the files of one folder by their inode numbers, after one of them has another
-    /// name. Forgets the files that are not in the folder.
-    fn follow_renames(&self, list: &mut List, renamed: Numbers) {
+    /// name. Returns that name. Forgets the files that are not in the folder.
+    pub(super) fn follow_renames(&self, renamed: Numbers) -> Option<PathBuf> {
+        let mut list = lock(&self.list);
+        let list = &mut *list;
         let Some(folder) = list.files.get(&renamed).and_then(|named| named.path.parent()) else {
-            return self.forget(list, renamed);
+            self.forget(list, renamed);
+            return None;
         };
         let folder = folder.to_owned();
         let is_here = |named: &Named| named.path.parent() == Some(&folder);
@@ -246,6 +258,7 @@ impl SmallFiles {
             }
         }
         lost.into_values().for_each(|numbers| self.forget(list, numbers));
+        list.files.get(&renamed).map(|named| named.path.clone())
     }
 
     fn forget(&self, list: &mut List, numbers: Numbers) {
@@ -263,13 +276,6 @@ impl SmallFiles {
     /// before.
     pub(super) fn has_much(&self) -> bool {
         self.nr_bytes() >= self.nr_lent_bytes_max() / 4
-    }
-
-    /// Starts the write-back of a file, so that the pages are clean when the file is the oldest.
-    pub(super) fn start_write_back(&self, numbers: Numbers, open: impl Open) {
-        let list = lock(&self.list);
-        let opened = list.files.get(&numbers).and_then(|named| open(numbers, &named.path).ok());
-        let _ = opened.flatten().map(start_write_back);
     }
 
     pub(super) fn has_many_files(&self) -> bool {
@@ -325,8 +331,28 @@ fn low_mark(frames: &FrameUse) -> u64 {
     frames.nr_bytes / 8
 }
 
+/// A file that was taken out of the list, with pages that are counted.
+pub(super) struct TakenOut<'a> {
+    files: &'a SmallFiles,
+    nr_bytes: u64,
+}
+
+impl Drop for TakenOut<'_> {
+    fn drop(&mut self) {
+        self.files.nr_bytes.fetch_sub(self.nr_bytes, Relaxed);
+    }
+}
+
+/// Opens the name of a small file, unless the path names another file now.
+pub(super) fn open_name(path: &Path, numbers: Numbers) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let name = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&name).ok()?;
+    (numbers == (stat.st_dev, stat.st_ino)).then_some(name)
+}
+
 /// Drops a file's pages. Writes dirty pages back before.
-fn drop_pages(file: impl AsFd + Copy) {
+pub(super) fn drop_pages(file: impl AsFd + Copy) {
     let drop = || fadvise(file, 0, None, Advice::DontNeed);
     let _ = drop();
     if !is_uncached(file) {

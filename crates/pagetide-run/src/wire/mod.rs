@@ -243,9 +243,9 @@ ops! {
     /// beyond a few. Replies with 1 if the server cannot.
     Pass,
     /// Reports small files that the program has brought into the kernel's page cache. The payload
-    /// is a [`SmallFile`] for each. With `total` 1, the server first drops pages of small files
-    /// beyond its bound, and replies with 1 if it does not find the last file by its path.
-    /// Otherwise there is no reply.
+    /// is a [`SmallFile`] for each. One with no bytes was moved to this path. With `total` 1, the
+    /// server first drops pages of small files beyond its bound, and replies with 1 if it does not
+    /// find the last file by its path. Otherwise there is no reply.
     Remember,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.

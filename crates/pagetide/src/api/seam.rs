@@ -83,6 +83,10 @@ pub trait SharedPages {
     /// was the only writer, and all dirty pages were written back.
     fn agree(&self);
 
+    /// Records that the holder has failed to write bytes back. The next sync of each handle reports
+    /// the error.
+    fn note_failed_write(&self, error: &std::io::Error);
+
     /// Returns a function that waits for reads ahead that keep `descriptor` open. Call it after the
     /// holder has closed the descriptor.
     fn reads_ahead(&self, descriptor: &Arc<std::fs::File>) -> Box<dyn FnOnce()>;

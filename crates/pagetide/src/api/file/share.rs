@@ -71,6 +71,10 @@ impl SharedPages for File {
         });
     }
 
+    fn note_failed_write(&self, error: &std::io::Error) {
+        self.handle.mapping.record_error(error);
+    }
+
     fn agree(&self) {
         let mapping = &self.handle.mapping;
         let look = mapping.backing().and_then(|backing| backing.look());
