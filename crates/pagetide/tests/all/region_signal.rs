@@ -14,7 +14,8 @@ const REFUSED: i32 = 77;
 
 fn touch_what_cannot_be_read() {
     let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
-    let store = FaultyStore::with_contents(&[7; 32 * 4096]);
+    // Readahead of the first touch ends far before the last page.
+    let store = FaultyStore::with_contents(&vec![7; 4096 * 4096]);
     let region = match cache.region(RegionOptions::over_store(store.boxed())) {
         Ok(region) => region,
         Err(CreateRegionError::Memory(_)) => std::process::exit(REFUSED),
@@ -24,7 +25,7 @@ fn touch_what_cannot_be_read() {
     assert_eq!(first, u64::from_ne_bytes([7; 8]));
     println!("a page was touched");
     store.fail(Kind::Read, 0, Fault::Error(5), u64::MAX);
-    let word = region.words()[512].load(Relaxed);
+    let word = region.words()[4095 * 512].load(Relaxed);
     println!("the last page was touched: {word}");
 }
 
