@@ -40,8 +40,8 @@ const SEEDS: &str = "results/seeds.jsonl";
 /// Returns the document made from the files (by path from the root), or `None` without rows.
 ///
 /// # Errors
-/// Returns a sentence if a line is no row, a file has no section, the rows of a section have
-/// several commits, or all rows several machines.
+/// Returns a sentence if a line is no row, a file has no section, or the rows of a section have
+/// several commits or machines.
 pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String>, String> {
     let is_rows = |path: &&String| {
         let is_apart = [REGRET, SEEDS].contains(&path.as_str());
@@ -58,8 +58,8 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
     if by_section.is_empty() {
         return Ok(None);
     }
-    by_section.values().try_for_each(|rows| rows::check_commit(rows))?;
-    let mut text = render::head(rows::machine(by_section.values().flatten())?);
+    by_section.values().try_for_each(|rows| rows::check_origin(rows))?;
+    let mut text = render::head().to_owned();
     for section in &SECTIONS {
         let rows = by_section.get(section.name).map_or(&[][..], Vec::as_slice);
         text.push_str(&render::section(section, rows));

@@ -34,24 +34,16 @@ pub(super) fn parse(path: &str, text: &str) -> Result<Vec<ResultRow>, String> {
     text.lines().enumerate().map(row).collect()
 }
 
-/// Checks that the rows of a section have one commit.
+/// Checks that the rows of a section have one commit and one machine.
 ///
 /// # Errors
-/// Returns a sentence if they have several, none, or one with uncommitted changes.
-pub(super) fn check_commit(rows: &[ResultRow]) -> Result<(), String> {
+/// Returns a sentence if they have several, none, or a commit with uncommitted changes.
+pub(super) fn check_origin(rows: &[ResultRow]) -> Result<(), String> {
     let commit = only("commits", rows.iter().map(|row| row.commit.as_str()))?;
     if commit.ends_with("-dirty") || commit == "unknown" {
         return Err(format!("the rows are of {commit}: commit first, then measure again"));
     }
-    Ok(())
-}
-
-/// Returns the common machine of all rows.
-///
-/// # Errors
-/// Returns a sentence if there are several, or none.
-pub(super) fn machine<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Result<&'a str, String> {
-    only("machines", rows.map(|row| row.machine.as_str()))
+    only("machines", rows.iter().map(|row| row.machine.as_str())).map(drop)
 }
 
 fn only<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<&'a str, String> {

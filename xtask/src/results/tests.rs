@@ -24,8 +24,7 @@ fn rows_become_a_table_a_section_and_notes_are_linked_to() {
     let files = files(&[("results/cache.jsonl", rows), ("results/notes.md", notes)]);
     let text = document(&files).expect("they belong together").expect("there are rows");
     for part in [
-        "were measured on: a machine.",
-        "`pagetide bench hit`,\n`pagetide bench miss`, at abc.\n",
+        "`pagetide bench hit`,\n`pagetide bench miss`, at abc, on a machine.\n",
         "| case | `lru`, ns | against |\n|---|---|---|\n",
         "| hit | 504.1 (500-1510) | memcpy 414.5: 0.82 (0.79-0.87) |\n",
         "| miss | 504.1 (500-1510) |  |\n",

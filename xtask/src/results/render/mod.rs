@@ -1,4 +1,4 @@
-//! The document: the common facts of all rows, then the tables of each section.
+//! The document: the tables of each section, with its commands, commit and machine.
 //!
 //! A figure with a reference is a line. Many subjects are lines or columns, with the fewer columns.
 //! Single changes are lines:
@@ -19,16 +19,13 @@ use super::plan::{Section, Shape};
 use super::rows::ResultRow;
 use cells::{against, distinct, measured};
 
-pub(super) fn head(machine: &str) -> String {
-    format!(
-        "# Results\n\n\
-         Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has \
-         the commands\nwrite. Each section names its commit. All rows were measured on: \
-         {machine}.\n\n\
-         Figures are medians; in brackets stands their range, or a ratio where a table compares \
-         subjects. Under\n\"against\" stands what ran by turns with the subject, and how far ahead \
-         of it the subject is: above 1 is ahead.\n"
-    )
+pub(super) fn head() -> &'static str {
+    "# Results\n\n\
+     Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has the \
+     commands\nwrite. Each section names its commit and its machine.\n\n\
+     Figures are medians; in brackets stands their range, or a ratio where a table compares \
+     subjects. Under\n\"against\" stands what ran by turns with the subject, and how far ahead of \
+     it the subject is: above 1 is ahead.\n"
 }
 
 pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
@@ -38,7 +35,8 @@ pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     }
     let commands = distinct(rows.iter().map(|row| row.command.as_str()));
     let commands: Vec<String> = commands.iter().map(|line| format!("`{line}`")).collect();
-    let commands = format!("{}, at {}.\n", commands.join(",\n"), rows[0].commit);
+    let ResultRow { commit, machine, .. } = &rows[0];
+    let commands = format!("{}, at {commit}, on {machine}.\n", commands.join(",\n"));
     let all: Vec<&ResultRow> = rows.iter().collect();
     let tables = match section.shape {
         Shape::Against => by_case(&all),

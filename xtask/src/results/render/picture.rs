@@ -13,11 +13,9 @@ use crate::results::rows::ResultRow;
 use std::fmt::Write;
 
 const WIDTH: u32 = 640;
-/// Left end of the bars, and the length of a bar for a ratio of 1.
+/// Left end of the bars, and the length of the longest bar.
 const LEFT: u32 = 110;
-const UNIT: f64 = 180.0;
-/// Ratio of the longest bar. Longer ones are cut, and their text has the ratio.
-const RATIO_MAX: f64 = 2.5;
+const LENGTH_MAX: f64 = 400.0;
 const BAR: u32 = 14;
 const PAIR: u32 = 44;
 const HEAD: u32 = 34;
@@ -40,6 +38,7 @@ pub(in crate::results) fn svg(rows: &[ResultRow]) -> Option<String> {
     if pairs.is_empty() {
         return None;
     }
+    let unit = LENGTH_MAX / pairs.iter().fold(1.0_f64, |most, (_, ratio)| most.max(*ratio));
     let height = HEAD + PAIR * pairs.len() as u32 + 8;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -52,15 +51,15 @@ pub(in crate::results) fn svg(rows: &[ResultRow]) -> Option<String> {
     for (nth, (case, ratio)) in pairs.into_iter().enumerate() {
         let top = HEAD + PAIR * nth as u32;
         text(&mut out, 8, top + BAR + 4, case);
-        bar(&mut out, top, 1.0, COLOURS[0], "kernel");
-        bar(&mut out, top + BAR + 2, ratio, COLOURS[1], &format!("Pagetide {ratio:.2}"));
+        bar(&mut out, top, unit, COLOURS[0], "kernel");
+        bar(&mut out, top + BAR + 2, unit * ratio, COLOURS[1], &format!("Pagetide {ratio:.2}"));
     }
     out.push_str("</svg>\n");
     Some(out)
 }
 
-fn bar(out: &mut String, top: u32, ratio: f64, colour: &str, words: &str) {
-    let length = (ratio.min(RATIO_MAX) * UNIT) as u32;
+fn bar(out: &mut String, top: u32, length: f64, colour: &str, words: &str) {
+    let length = length as u32;
     let _ = writeln!(
         out,
         "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{length}\" height=\"{BAR}\" fill=\"{colour}\"/>"
