@@ -22,6 +22,14 @@ pub(crate) fn set(errno: Errno) {
     unsafe { *here = errno.0 };
 }
 
+/// Runs `act`, and keeps the errno that the program may still read.
+pub(crate) fn kept<T>(act: impl FnOnce() -> T) -> T {
+    let before = read();
+    let result = act();
+    set(before);
+    result
+}
+
 /// A call's result, the C way: errno is set, and -1 stands for it.
 pub(crate) fn or_minus_one<T: From<i8>>(result: Result<T, Errno>) -> T {
     result.unwrap_or_else(|errno| {

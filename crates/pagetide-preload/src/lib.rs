@@ -40,6 +40,7 @@ mod maps;
 mod memory;
 mod miss_ring;
 mod new_files;
+mod new_reports;
 mod next;
 mod own;
 mod passing;

@@ -19,13 +19,12 @@
 use crate::errno::Errno;
 use crate::{next, pieces, process};
 use libc::iovec;
+use pagetide_run::wire::{PAGE_BYTES, PAGE_SHIFT};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-const PAGE_SHIFT: usize = 12;
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Pages known per thread: a power of two.
 const NR_KNOWN: usize = 256;
 /// Longer ranges known per thread.

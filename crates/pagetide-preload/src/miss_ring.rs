@@ -18,14 +18,13 @@ use crate::channel::Parcel;
 use crate::channel::mapping::Mapping;
 use crate::{channel, view};
 use libc::iovec;
-use pagetide_run::wire::{MissRecord, Op, PAGE_SHIFT, RECORD_BYTES, Request};
+use pagetide_run::wire::{MissRecord, Op, PAGE_BYTES, RECORD_BYTES, Request};
 use pagetide_sys::miss_ring::{
     AROUND_WORD, AT_ONCE_WORD, NR_SLOTS, RING_BYTES, SLOTS_AT, TAKEN_WORD,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Pages per report.
 const NR_REPORTED: u64 = NR_SLOTS as u64 / 2;
 /// Misses or reports of a thread before it gets a ring: most threads stop earlier.

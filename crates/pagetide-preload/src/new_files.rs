@@ -4,10 +4,10 @@
 //! on the lease, the writes and the close than the kernel spends on the whole file.
 //!
 //! **Idea.** A file that an open has created, or truncated to nothing, keeps its real descriptor,
-//! and `passing` limits its pages. A file that is open only for writing stays so until its close,
-//! whatever the program does with the descriptor. A file that is open for reading as well is `New`:
-//! the server gets the file as soon as the program reads back what the program has written, or uses
-//! the file like a database.
+//! and `new_reports` reports its bytes. A file that is open only for writing stays so until its
+//! close, whatever the program does with the descriptor. A file that is open for reading as well is
+//! `New`: the server gets the file as soon as the program reads back what the program has written,
+//! or uses the file like a database.
 //!
 //! ```text
 //!   O_WRONLY --> Kernel --- close ----------------------------------> reported
@@ -25,13 +25,12 @@ use crate::errno::Errno;
 use crate::pieces::Blocked;
 use crate::serve::set_give_new;
 use crate::table::{self, Entry};
-use crate::{alone, errno, manage, next, own, passing, process};
+use crate::{alone, errno, manage, new_reports, next, own, process};
 use libc::{c_int, iovec, off_t};
-use pagetide_run::wire::{Reason, SHORT_FILE_BYTES};
+use pagetide_run::wire::{PAGE_BYTES, Reason, SHORT_FILE_BYTES};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-const PAGE_BYTES: u64 = 4096;
 /// True if a file may be `New`.
 static HAS_SOME: AtomicBool = AtomicBool::new(false);
 /// Number of the process that has `New` files.
@@ -39,7 +38,7 @@ static KEPT_BY: AtomicU64 = AtomicU64::new(0);
 /// True if forks are seen, and if the C library tells the number of threads.
 static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true for a `New` file. [`passing::is_new`] returns true for any new file.
+/// Returns true for a `New` file. [`new_reports::is_new`] returns true for any new file.
 #[inline]
 pub(crate) fn may_be_managed(fd: c_int) -> bool {
     table::entry(fd) == Entry::New
@@ -60,13 +59,13 @@ pub(crate) fn may_keep(flags: c_int) -> bool {
 pub(crate) fn keep(fd: c_int, flags: c_int) {
     let is_given_later = flags & libc::O_ACCMODE == libc::O_RDWR && table::can_manage(fd);
     table::set(fd, if is_given_later { Entry::New } else { Entry::Kernel });
-    passing::begin_new(fd);
+    new_reports::begin(fd);
     if is_given_later {
         KEPT_BY.store(own::number(), Relaxed);
         HAS_SOME.store(true, Relaxed);
     } else if !table::can_manage(fd) {
         // The C library's streams write to this number.
-        passing::watch(fd, Reason::Standard);
+        new_reports::watch(fd, Reason::Standard);
     }
 }
 
@@ -74,7 +73,7 @@ pub(crate) fn keep(fd: c_int, flags: c_int) {
 /// if the server has the file now, or if the caller is to call the kernel.
 #[inline]
 pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Result<usize, Errno>> {
-    if !passing::is_new(fd) || !takes_write(fd, parts, at) {
+    if !new_reports::is_new(fd) || !takes_write(fd, parts, at) {
         return None;
     }
     let (number, offset) = match at {
@@ -85,18 +84,18 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
     // SAFETY: the caller's parts (S20).
     let write = || unsafe { next::system(number, arguments) };
     let written = match write() {
-        Err(errno) if passing::makes_room(fd, errno) => write(),
+        Err(errno) if new_reports::makes_room(fd, errno) => write(),
         written => written,
     };
     match written {
         Ok(nr_bytes) => {
-            passing::wrote(fd, pages_of(fd, at, nr_bytes as u64));
+            new_reports::wrote(fd, pages_of(fd, at, nr_bytes as u64));
             Some(Ok(nr_bytes))
         }
         // The C library's function repeats the call after a fault.
         Err(Errno(libc::EFAULT)) => None,
         // A signal handler has given the file to the server meanwhile.
-        Err(Errno(libc::EBADF)) if !passing::is_new(fd) => None,
+        Err(Errno(libc::EBADF)) if !new_reports::is_new(fd) => None,
         Err(errno) => Some(Err(errno)),
     }
 }
@@ -106,8 +105,8 @@ pub(crate) fn write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> Option<Res
 #[inline]
 fn pages_of(fd: c_int, at: Option<off_t>, nr_bytes: u64) -> u64 {
     let Some(at) = at.filter(|_| nr_bytes > 0 && !may_be_managed(fd)) else { return nr_bytes };
-    let start = at as u64 / PAGE_BYTES * PAGE_BYTES;
-    (at as u64 + nr_bytes).next_multiple_of(PAGE_BYTES) - start
+    let page = PAGE_BYTES as u64;
+    (at as u64 + nr_bytes).next_multiple_of(page) - at as u64 / page * page
 }
 
 /// Returns true if the kernel is to write to a new file. A database writes at offsets, and reads
@@ -124,7 +123,7 @@ fn takes_write(fd: c_int, parts: &[iovec], at: Option<off_t>) -> bool {
 
 /// Returns true if the kernel is to read a `New` file, which is still short.
 pub(crate) fn takes_read(fd: c_int) -> bool {
-    may_be_managed(fd) && passing::is_short(fd, SHORT_FILE_BYTES)
+    may_be_managed(fd) && new_reports::is_short(fd, SHORT_FILE_BYTES)
 }
 
 /// Returns true if the kernel is to move the position of a `New` file. Most programs ask only for
@@ -137,7 +136,7 @@ pub(crate) fn takes_seek(fd: c_int, offset: off_t, whence: c_int) -> bool {
 /// Counts a page of a new file that the kernel has. The next write may be far from the last one.
 pub(crate) fn moved(fd: c_int, offset: off_t, whence: c_int) {
     if !is_asked(offset, whence) {
-        passing::wrote(fd, PAGE_BYTES);
+        new_reports::wrote(fd, PAGE_BYTES as u64);
     }
 }
 
@@ -154,20 +153,18 @@ pub(crate) fn takes_offset(fd: c_int, offset: off_t) -> bool {
 /// Gives a `New` file to the server, if possible. Otherwise, the kernel keeps the file.
 #[cold]
 pub(crate) fn give(fd: c_int) {
-    let before = errno::read();
-    {
+    errno::kept(|| {
         // A handler must not use the descriptor during the exchange.
         let _blocked = Blocked::begin();
         if table::replace(fd, Entry::New, Entry::Kernel) && is_sole_owner(fd) {
             // The server counts what is unreported.
-            passing::close(fd);
+            new_reports::close(fd);
             let _ = manage(fd);
             if table::entry(fd) == Entry::Kernel {
-                passing::begin_new(fd);
+                new_reports::begin(fd);
             }
         }
-    }
-    errno::set(before);
+    });
 }
 
 /// Gives all `New` files to the server, before a fork, an exec or another thread.

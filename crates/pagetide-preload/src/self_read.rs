@@ -33,14 +33,13 @@
 use crate::lent::{self, Lent};
 use crate::{miss_ring, next, own, view};
 use libc::{c_void, iovec};
-use pagetide_run::wire::{MissRecord, PAGE_SHIFT};
+use pagetide_run::wire::{MissRecord, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::{Mark, ReadMarks};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// The maximum number of pages of a read.
 const PAGES_MAX: usize = 4;
 

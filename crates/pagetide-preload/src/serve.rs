@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, passing, process, room, self_read, small, small_reports};
+use crate::{lent, new_reports, next, process, room, self_read, small, small_reports};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 use std::sync::OnceLock;
@@ -191,7 +191,7 @@ pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> 
     match managed(fd) {
         Some(id) => hand_over(id, reason),
         None => {
-            passing::watch(fd, reason);
+            new_reports::watch(fd, reason);
             Ok(())
         }
     }
@@ -259,7 +259,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         classify(fd);
     }
     match table::entry(fd) {
-        Entry::Kernel | Entry::New => passing::close(fd),
+        Entry::Kernel | Entry::New => new_reports::close(fd),
         _ => {}
     }
     let known = table::set(fd, Entry::Unknown);
@@ -298,7 +298,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
         known => known,
     };
     table::set(copy, known);
-    passing::duplicated(fd, copy);
+    new_reports::duplicated(fd, copy);
     if let Entry::Managed(id) = known
         && process::has_entered()
     {
@@ -311,7 +311,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 /// before the parent sees the end. `own_bytes` is the size of the process's private pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::is_on() {
-        table::numbers().for_each(passing::close);
+        table::numbers().for_each(new_reports::close);
         small_reports::flush();
     }
     let has_stand_in = || process::is_on() && table::managed().next().is_some();

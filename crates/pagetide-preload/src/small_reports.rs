@@ -58,19 +58,15 @@ pub(crate) fn add(fd: c_int, stat: &libc::stat, nr_bytes: u64, is_written: bool)
     if NR_NOT_FOUND.load(Relaxed) >= NOT_FOUND_MAX {
         return false;
     }
-    let before = errno::read();
-    let mut record = [0; SMALL_FILE_BYTES + PATH_BYTES_MAX];
-    let (head, path) = record.split_at_mut(SMALL_FILE_BYTES);
-    let Some(path_len) = read_path(fd, path) else {
-        errno::set(before);
-        return false;
-    };
-    let (device, inode) = (stat.st_dev, stat.st_ino);
-    let file = SmallFile { device, inode, nr_bytes, is_written, path_len };
-    head.copy_from_slice(&file.encode());
-    let is_found = add_record(&record[..SMALL_FILE_BYTES + path_len], nr_bytes);
-    errno::set(before);
-    is_found
+    errno::kept(|| {
+        let mut record = [0; SMALL_FILE_BYTES + PATH_BYTES_MAX];
+        let (head, path) = record.split_at_mut(SMALL_FILE_BYTES);
+        let Some(path_len) = read_path(fd, path) else { return false };
+        let (device, inode) = (stat.st_dev, stat.st_ino);
+        let file = SmallFile { device, inode, nr_bytes, is_written, path_len };
+        head.copy_from_slice(&file.encode());
+        add_record(&record[..SMALL_FILE_BYTES + path_len], nr_bytes)
+    })
 }
 
 /// Reports the new path of the open file of `fd`, at once: the server looks for the file there.

@@ -23,7 +23,9 @@
 use crate::channel::{self, Answer, Parcel};
 use crate::{own, process};
 use libc::{c_int, c_void, iovec, off_t};
-use pagetide_run::wire::{FILE_BYTES_MAX, Op, PAGE_SHIFT, Reply, Request, SHOWN, TOUCH_BYTES};
+use pagetide_run::wire::{
+    FILE_BYTES_MAX, Op, PAGE_BYTES, PAGE_SHIFT, Reply, Request, SHOWN, TOUCH_BYTES,
+};
 use pagetide_run::wire::{decode_touch, encode_touch, viewer_of};
 use pagetide_sys::shared::{FrameView, PositionView, Positions, ReadMarks};
 use std::cell::{Cell, UnsafeCell};
@@ -33,7 +35,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Known tags: a power of two.
 const NR_TAGS: usize = 1 << 12;
 /// The maximum number of log entries. Sending wakes the server on another processor, which may take

@@ -16,7 +16,7 @@ use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
 use crate::transfer::{Start, part};
-use crate::{alone, limits, new_files, next, passing, serve};
+use crate::{alone, limits, new_files, new_reports, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
 use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason, pass};
@@ -334,20 +334,20 @@ fn is_managed(source: c_int, target: c_int) -> bool {
 
 /// Makes the kernel copy. A copy to a new file is reported like a write, 1 MiB at a time.
 fn copy_in_kernel(target: c_int, len: usize, copy: impl Fn(usize) -> ssize_t) -> ssize_t {
-    if !passing::is_new(target) || len == 0 || len > isize::MAX as usize {
+    if !new_reports::is_new(target) || len == 0 || len > isize::MAX as usize {
         return copy(len);
     }
     let mut done = 0;
     while done < len {
         let wanted = (len - done).min(pass::WINDOW as usize);
         let mut nr = copy(wanted);
-        if nr < 0 && passing::makes_room(target, crate::errno::read()) {
+        if nr < 0 && new_reports::makes_room(target, crate::errno::read()) {
             nr = copy(wanted);
         }
         if nr <= 0 {
             return if done > 0 { done as ssize_t } else { nr };
         }
-        passing::wrote(target, nr as u64);
+        new_reports::wrote(target, nr as u64);
         done += nr as usize;
         if (nr as usize) < wanted {
             break;

@@ -3,7 +3,7 @@
 use super::locks;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{inherited, lent, new_files, next, own, passing, process, serve};
+use crate::{inherited, lent, new_files, new_reports, next, own, process, serve};
 use libc::{c_int, c_uint};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -151,7 +151,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd),
         libc::F_GETFD | libc::F_SETFD => {}
         // The kernel has the file until its close. A descriptor of the server prevents leases.
-        _ if passing::is_new(fd) && !new_files::may_be_managed(fd) => {}
+        _ if new_reports::is_new(fd) && !new_files::may_be_managed(fd) => {}
         _ => {
             if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
                 return or_minus_one(Err(errno));

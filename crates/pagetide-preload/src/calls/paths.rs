@@ -87,15 +87,14 @@ fn moved(from: (usize, usize), to: (usize, usize)) {
     if !process::is_on() || folder_of(from) == folder_of(to) {
         return;
     }
-    let before = errno::read();
     let flags = libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-    if let Ok(fd) = room::open(to.0 as c_int, to.1 as *const c_char, flags) {
+    errno::kept(|| {
+        let Ok(fd) = room::open(to.0 as c_int, to.1 as *const c_char, flags) else { return };
         if let Some(stat) = process::stat(fd).ok().filter(is_regular) {
             small_reports::moved(fd, &stat);
         }
         own::close(fd);
-    }
-    errno::set(before);
+    });
 }
 
 /// Returns the folder's part of a path, with the descriptor of the path's start.

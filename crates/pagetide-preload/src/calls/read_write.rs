@@ -4,7 +4,7 @@ use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Start};
-use crate::{maps, new_files, passing, pieces, serve, view};
+use crate::{maps, new_files, new_reports, passing, pieces, serve, view};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -37,9 +37,9 @@ pub(super) fn write_managed(
     start: Start,
     more: u64,
 ) -> Option<ssize_t> {
-    if passing::is_new(fd) {
+    if new_reports::is_new(fd) {
         let written = new_files::write(fd, parts, start.offset());
-        if written.is_some() || passing::is_new(fd) {
+        if written.is_some() || new_reports::is_new(fd) {
             return written.map(|result| or_minus_one(result.map(|nr| nr as ssize_t)));
         }
     }
@@ -249,7 +249,7 @@ taken_over! {
             return result;
         }
         if serve::managed(fd).is_none() {
-            passing::watch(fd, Reason::Interface);
+            new_reports::watch(fd, Reason::Interface);
             return None;
         }
         let vector = match vector(fd, parts, nr, given, Access::Write) {

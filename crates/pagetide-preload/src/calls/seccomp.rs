@@ -42,14 +42,14 @@ fn leave_run() {
     if !process::is_on() {
         return;
     }
-    let before = errno::read();
-    super::identity::leave_run(Reason::Filtered);
-    // Sockets of other threads, which may wait for replies, stay open.
-    maps::signals::uninstall();
-    table::forget_passing();
-    channel::leave();
-    super::spawn::forget_run();
-    errno::set(before);
+    errno::kept(|| {
+        super::identity::leave_run(Reason::Filtered);
+        // Sockets of other threads, which may wait for replies, stay open.
+        maps::signals::uninstall();
+        table::forget_passing();
+        channel::leave();
+        super::spawn::forget_run();
+    });
 }
 
 /// Leaves the run if prctl(2) is about to install a filter.

@@ -17,7 +17,9 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, new_files, own, passing, process, room, serve, small_reports};
+use crate::{
+    channel, lent, maps, new_files, new_reports, own, process, room, serve, small_reports,
+};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -82,7 +84,7 @@ impl Kept {
         if process::is_on() {
             maps::prepare_exec();
             new_files::give_all();
-            passing::close_all_new();
+            new_reports::close_all();
             small_reports::flush();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();

@@ -11,7 +11,7 @@ use super::streams::{self, Mode};
 use crate::errno::Errno;
 use crate::next::{self, Stream};
 use crate::table::{self, Entry};
-use crate::{passing, process, serve};
+use crate::{new_reports, process, serve};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::Reason;
 use std::ptr::null_mut;
@@ -139,7 +139,7 @@ unsafe extern "C" fn freopen64(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
-    if passing::is_new(fd) || serve::managed(fd).is_some() {
+    if new_reports::is_new(fd) || serve::managed(fd).is_some() {
         // SAFETY: our caller's mode (S20).
         let parsed = unsafe { Mode::parse(mode) };
         // SAFETY: numbers (S20).

@@ -16,11 +16,11 @@ fn note_end(status: c_int) {
     // A child that exited has completed its calls, except in other threads.
     let matters = libc::WIFSIGNALED(status) || libc::WIFEXITED(status) && process::has_entered();
     if matters && process::is_on() {
-        let before = errno::read();
-        // A server that is gone changes nothing.
-        let _ = channel::tell(Op::Settle);
-        channel::close_if_idle();
-        errno::set(before);
+        errno::kept(|| {
+            // A server that is gone changes nothing.
+            let _ = channel::tell(Op::Settle);
+            channel::close_if_idle();
+        });
     }
 }
 

@@ -8,9 +8,7 @@
 use super::socket_number;
 use crate::{next, own};
 use libc::c_int;
-use pagetide_run::wire::PAGE_SHIFT;
-
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+use pagetide_run::wire::PAGE_BYTES;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {

@@ -22,14 +22,13 @@ use super::{
 use crate::errno::Errno;
 use crate::{memory, next, process};
 use libc::{c_int, iovec};
-use pagetide_run::wire::{Op, PAGE_SHIFT, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request};
+use pagetide_run::wire::{Op, PAGE_BYTES, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request};
 use pagetide_sys::Patience;
 use pagetide_sys::window::{BY_SOCKET, BYTES_AT, REQUEST_WORDS, Words};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Bytes that a thread writes before it gets a window: most threads stop earlier. A write counts
 /// at least [`WRITE_BYTES`].
 const FEW_BYTES: usize = 1 << 20;

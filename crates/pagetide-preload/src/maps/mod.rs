@@ -77,12 +77,11 @@ use crate::errno::Errno;
 use crate::pieces::Piece;
 use crate::{lent, next, pieces, process};
 use libc::{c_int, off_t};
-use pagetide_run::wire::{FILE_BYTES_MAX, Reason, variable};
+use pagetide_run::wire::{FILE_BYTES_MAX, PAGE_BYTES, Reason, variable};
 use place::{Obtained, obtain};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-const PAGE_BYTES: usize = 4096;
 /// Set when all later mappings are the kernel's: after mlockall(MCL_FUTURE), or outside a run.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 

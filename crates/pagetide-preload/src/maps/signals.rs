@@ -228,10 +228,8 @@ pub(crate) fn without_ours(how: c_int, set: *const libc::sigset_t) -> Option<lib
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let before = errno::read();
     // SAFETY: the kernel provides both for the time of the call (S36).
-    let is_served = unsafe { serve(signal, info, context) };
-    errno::set(before);
+    let is_served = errno::kept(|| unsafe { serve(signal, info, context) });
     if !is_served {
         // SAFETY: passed on unchanged (S36).
         unsafe { pass_on(signal, info, context) };

@@ -4,6 +4,8 @@ use super::{put, take};
 
 /// Bytes of a page, as a power of two.
 pub const PAGE_SHIFT: u32 = 12;
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Maximum pages of an entry.
 pub const TOUCH_MAX: u64 = 1 << 12;
 
