@@ -1,6 +1,8 @@
 //! The limit of a run includes the kernel's page cache of the files that the run reads and writes.
 
-use super::{folder, has, noise, pagetide, plain_shell_in, run_counted, summary_in};
+use super::{
+    folder, has, noise, pagetide, plain_shell_in, python_counted, run_counted, summary_in,
+};
 use pagetide_sys::kernel_cache::read_kernel_cache;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 use std::fs::File;
@@ -161,8 +163,7 @@ fn a_locked_file_is_served_all_the_same() {
             assert os.waitpid(child, 0)[1] == 0\n    \
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)\n    \
             os.close(fd), os.close(other), os.close(read), os.close(write)\n";
-    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "16M", &[], script);
     assert_eq!(summary["kernel_files"], serde_json::json!({}), "{summary}");
     let cached = cached_in(here.path());
     assert!(cached <= FEW, "{cached} bytes are cached");
@@ -218,8 +219,7 @@ fn the_summary_counts_reads_and_what_the_kernel_served() {
         fd = os.open('in', os.O_RDONLY)\n\
         for at in range(0, 64 << 20, 1 << 19): os.pread(fd, 16384, at)\n";
     let options = ["--set", "readahead_max=0"];
-    let (output, summary) = run_counted(here.path(), "4M", &options, &["python3", "-c", script]);
-    assert!(output.status.success());
+    let summary = python_counted(here.path(), "4M", &options, script);
     let reads = summary["device_reads"].as_u64().unwrap();
     assert!((128..160).contains(&reads), "{reads} for 128 reads: {summary}");
     let (_, written) = run_counted(here.path(), "4M", &[], &["sh", "-c", "seq 500000 > out"]);
@@ -290,8 +290,7 @@ fn files_in_memory_are_not_limited() {
         fd = os.memfd_create('m')\n\
         for _ in range(16): assert os.write(fd, bytes(1 << 20)) == 1 << 20\n\
         assert len(os.pread(fd, 1 << 20, 15 << 20)) == 1 << 20\n";
-    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "16M", &[], script);
     assert_eq!(summary["kernel"]["cached_bytes_max"], 0, "{summary}");
 }
 
@@ -318,8 +317,7 @@ fn a_file_that_was_mapped_is_not_kept_open() {
                 except OSError: pass\n\
         deadline = time.monotonic() + 30\n\
         while is_open(): assert time.monotonic() < deadline\n";
-    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "16M", &[], script);
     assert_eq!(summary["kernel_files"]["mapped"], 1, "{summary}");
     assert_eq!(cached_bytes(&File::open(here.path().join("out")).unwrap()), Some(0));
 }
@@ -338,8 +336,7 @@ fn short_files_with_readers_leave_little_in_the_kernels_cache() {
             writer = os.open(str(nr), os.O_WRONLY)\n    \
             for piece in range(29): os.write(writer, b'x' * 4096)\n    \
             os.close(writer), os.close(reader)\n";
-    let (output, _) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    python_counted(here.path(), "16M", &[], script);
     let cached = cached_in(here.path());
     assert!(cached <= 16 << 20, "{cached} bytes of 46 MiB are cached");
 }
@@ -413,8 +410,7 @@ fn locks_of_one_description_by_two_threads_do_not_conflict() {
             [one.start() for one in threads], [one.join() for one in threads]\n    \
             os.close(fd)\n    \
             assert not errors, errors\n";
-    let (output, _) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    python_counted(here.path(), "16M", &[], script);
 }
 
 /// The pages from before the run are gone with the bytes.

@@ -98,6 +98,18 @@ fn run_counted(
     (output, summary_in(&folder.join("summary.json")))
 }
 
+/// Runs a Python script that succeeds. Returns the summary.
+fn python_counted(
+    folder: &Path,
+    memory: &str,
+    options: &[&str],
+    script: &str,
+) -> serde_json::Value {
+    let (output, summary) = run_counted(folder, memory, options, &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    summary
+}
+
 fn summary_in(path: &Path) -> serde_json::Value {
     let mut document: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! New files: the kernel serves them while they are only written, within the limit.
 
 use super::limit::{FEW, cached_in, can_count, most_cached};
-use super::{folder, has, noise, pagetide, plain_shell_in, python_in, run_counted};
+use super::{folder, has, noise, pagetide, plain_shell_in, python_counted, python_in, run_counted};
 use std::process::Command;
 
 /// Each call comes after a short write, so that the file is still the kernel's.
@@ -30,8 +30,7 @@ fn a_new_file_that_is_read_back_is_managed_and_needs_no_device() {
                 os.close(fd)\n        \
                 fd = os.open(str(flags), os.O_RDONLY)\n    \
             check(fd), os.close(fd)\n";
-    let (output, summary) = run_counted(here.path(), "64M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "64M", &[], script);
     assert_eq!(summary["kernel_files"], serde_json::json!({}), "{summary}");
     let read = summary["device_read_bytes"].as_u64().unwrap();
     assert!(read <= 1 << 20, "the written pages are in the page cache: {summary}");
@@ -260,8 +259,7 @@ fn a_new_file_without_a_name_stays_within_the_limit() {
             os.unlink('out')\n    \
             for _ in range(40): assert os.write(fd, bytes(1 << 20)) == 1 << 20\n    \
             os.close(fd)\n";
-    let (output, summary) = run_counted(here.path(), "16M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "16M", &[], script);
     let most = summary["kernel"]["cached_bytes_max"].as_u64().unwrap();
     assert!((1 << 20..=16 << 20).contains(&most), "{most} bytes were cached");
 }
@@ -316,8 +314,7 @@ fn a_new_file_that_is_only_written_never_reaches_the_server() {
             write(old)\n    \
             os._exit(0)\n\
         assert os.waitpid(child, 0)[1] == 0\n";
-    let (output, summary) = run_counted(here.path(), "64M", &[], &["python3", "-c", script]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = python_counted(here.path(), "64M", &[], script);
     assert_eq!(std::fs::metadata(here.path().join("old")).unwrap().len(), 24 << 20);
     assert_eq!(summary["device_write_bytes"], 0, "{summary}");
     let written = summary["kernel"]["written_bytes"].as_u64();
